@@ -89,6 +89,7 @@ class GbdtParams(TypedDict, total=False):
     rank_normalize: bool
     rank_orders: int
     rank_decay: float
+    rank_position_l2: float | None
     rounds: int
     learning_rate: float
     policy: Literal["symmetric", "depthwise", "leafwise"]
@@ -140,6 +141,7 @@ def fit_gbdt(
     baseline: IntoColumns | None = None,
     eval: IntoColumn | None = None,
     group: IntoColumn | None = None,
+    position: IntoColumn | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -188,6 +190,13 @@ def fit_gbdt(
         A column or expression that says which rows are ranked together, such as a query's number: an integer, text,
         category or date, without nulls. Rows of a group need not stand side by side. For the losses and metrics of
         ranking; the others do not read it. (XGBoost: `qid`; LightGBM: `group`, in sizes; CatBoost: `group_id`.)
+    position
+        A column or expression that says at which position each row was shown to whoever clicked on it or did not: an
+        integer, text or category, without nulls, for a ranking loss beside `group`. Where the target is clicks, rows
+        at the top have more of them whatever they are. So each position gets a factor, a part of its rows' scores
+        while the model is fitted and of no prediction, which makes a Newton step with each round (LightGBM: `position`
+        in its `Dataset`). `Model.position_factors` has what was found. Positions that are known to be examined with
+        probability p are told by `baseline=pl.col("p").log()` instead.
     on_error
         What becomes of the fit where its rows are at fault: of one group among many, say, which would
         end the whole query. `"raise"` (default): the query ends, with an error that names the fault, the
@@ -262,6 +271,9 @@ def fit_gbdt(
     rank_decay
         What a pair of neighbours counts less than the one before it under `loss="yetirank"`, inside (0, 1]; default
         0.85. (CatBoost: `decay`.)
+    rank_position_l2
+        Where rows have a `position`: what draws its factor to 0, for each unit of its rows' weight; default 0, none.
+        (LightGBM: `lambdarank_position_bias_regularization`.)
     rounds
         Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
         each of them. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
@@ -454,7 +466,14 @@ def fit_gbdt(
         params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
-    roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval, "group": group}
+    roles = {
+        "target": target,
+        "weight": weight,
+        "baseline": baseline,
+        "eval": eval,
+        "group": group,
+        "position": position,
+    }
     if isinstance(own, CustomLoss) and own.columns:
         roles["loss_columns"] = cs.by_name(*own.columns)
     return _fit.expr(

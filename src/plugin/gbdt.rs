@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use taiga_engine::dataset::{Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::schema::TargetKind;
+use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
 use taiga_engine::learners::boosting::{BoostingParams, schema};
 use taiga_engine::losses::LossKind;
 
@@ -43,8 +43,18 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     {
         categories::check_group_type(group.name(), group.dtype())?;
     }
-    let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
-    schema::check(&fields.typed(&types), target, baseline, held_out, groups, params).map_err(errors::compute)
+    if let Some(position) = fields.one("position")?
+        && is_known(position.dtype())
+    {
+        categories::check_position_type(position.name(), position.dtype())?;
+    }
+    let given = GivenColumns {
+        baseline: fields.all("baseline").len(),
+        held_out: fields.has("eval"),
+        groups: fields.has("group"),
+        positions: fields.has("position"),
+    };
+    schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
 }
 
 /// Fits a model on one table.
@@ -62,6 +72,8 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = parts.all("loss_columns")?;
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+    let position = parts.one("position")?;
+    let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
     let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
@@ -73,7 +85,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
-        loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect() },
+        loss_columns: LossColumns {
+            groups: groups.as_deref().map(Cow::Borrowed),
+            positions,
+            numbers: of_loss.iter().map(Numbers::column).collect(),
+        },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),

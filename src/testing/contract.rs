@@ -110,6 +110,8 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
                     p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
                 }
                 plain.held_out = (case % 7 < 3).then(|| held_out.clone());
+                let of_row = |i: usize| (i % 10) as u32;
+                plain.positions = (plain.groups.is_some() && case % 2 == 1).then(|| (0..rows).map(of_row).collect());
                 plain.weight = (case % 5 < 2).then(|| weight.clone());
                 visit(&plain, params(p), case);
             }

@@ -9,7 +9,8 @@ import polars.selectors as cs
 from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga.gbdt import fit_gbdt
-from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
+from polars_taiga.sklearn import _data
+from polars_taiga.sklearn._base import Classifier, Learner, Regressor, free, shares
 from polars_taiga.sklearn._docs import documented
 
 if TYPE_CHECKING:
@@ -33,10 +34,15 @@ class Gbdt(Learner):
 
     loss: str | CustomLoss
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> None:  # noqa: N803
-        """Fit the model."""
+    def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, position: Any = None) -> None:  # noqa: N803
+        """Fit the model; `position`: where the training rows, which stand first in the table, were shown."""
         self._check_held_out(eval_set)
         table, features, roles = self._table(X, y, sample_weight, eval_set)
+        if position is not None:
+            training = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
+            roles["position"] = free("position", features)
+            positions = _data.as_positions(position, training, table.height)
+            table = table.with_columns(positions.alias(roles["position"]))
         target = roles.pop("target")
         params = {**self._params(), "loss": self._loss()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.

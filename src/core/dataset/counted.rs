@@ -4,6 +4,7 @@
 //! their values takes part in a border, a category's number, a draw or a sum.
 
 use super::labels::Labels;
+use super::positions::Positions;
 use super::{Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
@@ -23,6 +24,7 @@ pub struct Counted {
     baseline: Vec<OwnedColumn>,
     held_out: Option<Vec<bool>>,
     groups: Option<Vec<u32>>,
+    positions: Option<Positions<'static>>,
     numbers_of_loss: Vec<OwnedColumn>,
 }
 
@@ -71,6 +73,11 @@ impl Counted {
             baseline: input.baseline.iter().map(of).collect(),
             held_out: input.held_out.map(|h| rows.iter().map(|row| h[*row]).collect()),
             groups: input.loss_columns.groups.as_ref().map(|g| rows.iter().map(|row| g[*row]).collect()),
+            positions: input
+                .loss_columns
+                .positions
+                .as_ref()
+                .map(|p| Positions { codes: rows.iter().map(|row| p.codes[*row]).collect(), labels: p.labels.clone() }),
             numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
             rows,
         })
@@ -90,6 +97,7 @@ impl Counted {
             held_out: self.held_out.as_deref(),
             loss_columns: LossColumns {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
+                positions: self.positions.as_ref().map(|p| Positions { codes: Cow::Borrowed(&p.codes), labels: p.labels.clone() }),
                 numbers: self.numbers_of_loss.iter().map(OwnedColumn::column).collect(),
             },
         }

@@ -56,6 +56,7 @@ impl Training {
             held_out: None,
             loss_columns: LossColumns {
                 groups: None,
+                positions: None,
                 numbers: input.loss_columns.numbers.iter().zip(&self.numbers_of_loss).map(|(c, x)| Column::from_f64(named(c), x)).collect(),
             },
         }

@@ -5,6 +5,7 @@ mod kind;
 mod location;
 mod log_link;
 mod pointwise;
+pub mod position_bias;
 pub mod ranked_pairs;
 
 #[cfg(test)]

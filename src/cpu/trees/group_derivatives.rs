@@ -1,6 +1,7 @@
 //! Finds the derivatives of losses by group, for all rows of a tree.
 
 use super::gradient_quantizer::BATCH;
+use super::position_factors::PositionFactors;
 use super::{CpuTrees, read, write};
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::Result;
@@ -24,6 +25,7 @@ pub struct GroupedRows {
     hessian: Vec<f32>,
     /// Where each row stands among those in groups' order; nothing where that is the table's.
     places: Option<Vec<u32>>,
+    pub(super) positions: Option<PositionFactors>,
 }
 
 impl GroupedRows {
@@ -33,6 +35,7 @@ impl GroupedRows {
     /// [`taiga_core::Error::Memory`].
     pub fn new(data: &mut TrainingData<'_>) -> Result<Option<GroupedRows>> {
         let Some(groups) = data.groups.take() else { return Ok(None) };
+        let positions = data.positions.take().map(|bias| PositionFactors::new(bias, data.weight.clone()));
         let rows = groups.all_rows();
         let room = || pages::try_zeroed("the rows of a fit by group", rows.len());
         let places = match rows.iter().enumerate().all(|(place, row)| place == *row as usize) {
@@ -44,7 +47,7 @@ impl GroupedRows {
             }
         };
         let target = rows.iter().map(|row| data.target[*row as usize]).collect();
-        Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, groups }))
+        Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, positions, groups }))
     }
 
     /// Returns where a row stands in groups' order.
@@ -111,7 +114,16 @@ impl CpuTrees<'_> {
                 }
             }
         }
+        let mut positions = grouped.positions.take();
+        let moves = positions.as_mut().is_some_and(|factors| factors.begin(tree));
+        if let Some(factors) = &positions {
+            factors.add(grouped.groups.all_rows(), &mut grouped.scores);
+        }
         grouped.derive(by_group, random);
+        if let Some(factors) = positions.as_mut().filter(|_| moves) {
+            factors.step(|row| (grouped.gradient[grouped.place(row)], grouped.hessian[grouped.place(row)]));
+        }
+        grouped.positions = positions;
         let all = &grouped;
         self.pool.step(|t| {
             let mut shard = write(&self.shards[t]);

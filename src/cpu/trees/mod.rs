@@ -19,6 +19,7 @@ pub mod histogram;
 mod level_partition;
 mod needed;
 mod partition;
+mod position_factors;
 mod presorted;
 mod shard;
 mod sparse_bins;

@@ -143,6 +143,7 @@ fn shares(
         scores: vec![],
         columns: vec![],
         groups: None,
+        positions: None,
         held_out: None,
         ..*data
     };

@@ -6,7 +6,7 @@ use super::finish::{UsedFeatures, finish};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, check_groups, constraints, held_out_metric};
+use super::schema::{Constraints, check_class_weight, check_groups, check_positions, constraints, held_out_metric};
 use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
 use super::{needed, prepare};
@@ -14,11 +14,13 @@ use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
+use crate::dataset::positions::PositionFactors;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
+use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::{LeafRule, Location, Loss, LossKind, loss, resolve_loss};
 use crate::memory::Reservation;
 use crate::metrics::{MetricKind, metric, undefined};
@@ -38,6 +40,9 @@ use crate::tree::{Leaf, Tree};
 /// [`Error::Interrupted`] when `monitor` asks to stop; what the device reports.
 pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
     params.validate()?;
+    if params.position_factors.is_some() {
+        return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
+    }
     let rows = checks::check_table(input)?;
     let pool = ThreadPool::new(threads(params, rows, input.features.len()))?;
     pool.enter(|| fit_on(&pool, input, params, devices, monitor))
@@ -64,6 +69,7 @@ fn fit_on(
     prepare::check_loss_columns(input, params)?;
     let outputs = raw_loss.outputs();
     let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+    check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
     check_groups(kind, measure, input.loss_columns.groups.is_some())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
@@ -138,6 +144,11 @@ fn fit_checked(
     let trees = params.rounds as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
     let rows = training_target.len();
+    let of_rows = input.loss_columns.positions.as_ref();
+    let rank_position_l2 = params.rank_position_l2.or(of_rows.map(|_| 0.0));
+    let rule = StepRule { learning_rate: params.learning_rate, l2: rank_position_l2.unwrap_or(0.0) };
+    let positions = of_rows.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
+    let trained: Option<Vec<bool>> = positions.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
     let data = TrainingData {
         features: &coded,
         sources: &sources,
@@ -145,6 +156,7 @@ fn fit_checked(
         weight: data.weights,
         columns: loss_columns,
         groups: groups.filter(|_| loss.by_group().is_some()),
+        positions,
         scores,
         held_out: input.held_out,
         // A sample of all rows is none.
@@ -166,12 +178,16 @@ fn fit_checked(
         fitted = Some(rounds.run(backend, &mut features)?);
         Ok(())
     })?;
-    let (mut trees, gains, history) = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
+    let Boosted { mut trees, gains, history, factors } = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
     let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
     let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
+    let position_factors = of_rows.zip(factors).zip(trained).map(|((positions, factors), trained)| {
+        let of_trained: Vec<Option<f64>> = factors.into_iter().zip(trained).map(|(factor, trained)| trained.then_some(factor)).collect();
+        PositionFactors::ascending(&positions.labels, &of_trained)
+    });
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
-        params: params.kept(),
+        params: BoostingParams { rank_position_l2, position_factors, ..params.kept() },
         loss: kind,
         target: input.target_name.clone(),
         features,
@@ -188,6 +204,16 @@ fn fit_checked(
     })
 }
 
+/// What the boosting rounds give.
+struct Boosted {
+    trees: Vec<Tree>,
+    /// Of each tree the exponent of what its gains are in units of.
+    gains: Vec<i32>,
+    history: Option<History>,
+    /// What each position adds to a score after the last tree's step.
+    factors: Option<Vec<f64>>,
+}
+
 /// What the boosting rounds need beside a backend.
 struct Rounds<'a> {
     params: &'a BoostingParams,
@@ -202,10 +228,9 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metric of
     /// the held-out rows; until all trees are grown or the metric no longer improves.
-    /// With each tree the exponent of what its gains are in units of.
-    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
+    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<Boosted> {
         let (params, outputs) = (self.params, self.loss.outputs());
-        let (mut trees, mut gains) = (vec![], vec![]);
+        let (mut trees, mut gains, mut factors) = (vec![], vec![], None);
         let mut least_gains = vec![f64::INFINITY; outputs];
         let mut history = self.held_out.map(|h| History::new(h.kind));
         for round in 0..params.rounds {
@@ -225,6 +250,9 @@ impl Rounds<'_> {
                 _ => None,
             };
             self.monitor.round(round + 1, params.rounds, value);
+            if params.early_stopping.is_some() && history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
+                factors = backend.position_factors()?;
+            }
             if let (Some(history), Some(patience)) = (&history, params.early_stopping)
                 && history.rounds_since_best() >= patience
             {
@@ -235,7 +263,10 @@ impl Rounds<'_> {
             trees.truncate((history.best as usize + 1) * outputs);
         }
         features.subsets = backend.category_sets().to_vec();
-        Ok((trees, gains, history))
+        if params.early_stopping.is_none() {
+            factors = backend.position_factors()?;
+        }
+        Ok(Boosted { trees, gains, history, factors })
     }
 
     /// Grows tree `number` of the fit for `output` and gives its leaves their values; with the exponent of what its gains are

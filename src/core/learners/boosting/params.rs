@@ -1,6 +1,7 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
 use crate::dataset::ClassWeight;
+use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::encoding::ctr::CtrKind;
 use crate::error::Error;
@@ -83,6 +84,10 @@ learner_params! {
         pub rank_orders: Option<u32> = None => Between(1, 1000),
         /// What a pair of neighbours counts less than the one before it under `loss="yetirank"`; 0.85 unless told otherwise.
         pub rank_decay: Option<f64> = None => Share,
+        /// What draws the factors of positions to 0, for each unit of weight, where rows have positions; 0 unless told otherwise.
+        pub rank_position_l2: Option<f64> = None => NotNegative,
+        /// What a fit with positions found that each of them adds to a score; no argument of a fit.
+        pub position_factors: Option<PositionFactors> = None => By(Self::check_position_factors),
 
         /// The number of boosting rounds: a round makes a tree for each output.
         pub rounds: u32 = 100 => Between(1, 1_000_000),
@@ -256,6 +261,13 @@ impl BoostingParams {
     fn check_focal_gamma(&self, problems: &mut Problems) {
         if let Some(gamma) = self.focal_gamma {
             problems.check((0.0..=100.0).contains(&gamma), "focal_gamma", gamma, "between 0 and 100");
+        }
+    }
+
+    /// Adds what is wrong with `position_factors`.
+    fn check_position_factors(&self, problems: &mut Problems) {
+        if let Some(found) = &self.position_factors {
+            found.check(problems);
         }
     }
 

@@ -225,6 +225,11 @@ impl TreeSteps for Failing<'_> {
         self.0.update_scores()
     }
 
+    fn position_factors(&self) -> Result<Option<Vec<f64>>> {
+        step()?;
+        self.0.position_factors()
+    }
+
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
         step()?;
         self.0.held_out_scores()

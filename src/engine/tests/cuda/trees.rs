@@ -12,6 +12,7 @@ use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_testing::contract::{self, table};
 use taiga_testing::devices::{assert_same, both, compare};
 use taiga_testing::gpu::{gpu, say};
+use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, Table, Wanted, params, params_with};
 
 /// Proves equal bytes under every policy for the plainest fits.
@@ -276,6 +277,7 @@ fn every_kernel_once() {
         ("yetirank", 6, json!({ "policy": "leafwise" })),
     ] {
         let mut t = table(3000, features, loss, 21);
+        t.positions = (loss == "lambdarank").then(|| (0..3000).map(|i| i % 9).collect());
         t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
         compare(&t, &params_with(json!({ "loss": loss, "rounds": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
     }
@@ -297,7 +299,7 @@ fn every_kernel_once() {
 }
 
 /// Proves equal bytes of losses by group: groups of one row to all rows, rows that stand side by side and not, weights, equal scores,
-/// gains from tiny to the largest, statistics of categories under several permutations, and trees that are queued ahead.
+/// gains from tiny to the largest, positions, statistics of categories under several permutations, and trees that are queued ahead.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
 fn groups_of_rows() {
@@ -318,7 +320,9 @@ fn groups_of_rows() {
             let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
             y.iter_mut().for_each(|y| *y = if dice.chance(0.1) { 30.0 } else { 0.0 });
         }
-        let policy = ["symmetric", "depthwise", "leafwise"][case % 3];
+        // Some with fewer rows in a position than a block of sums has, some with many more.
+        t.positions = [None, Some(3), Some(97)][case % 3].map(|n| (0..rows).map(|i| (i * 7 % n) as u32).collect());
+        let policy = ["symmetric", "depthwise", "leafwise"][case / 2 % 3];
         let more = [json!({}), json!({ "rank_truncation": 5, "rank_decay": 0.5 }), json!({ "rank_normalize": false, "rank_orders": 3 })];
         let p = json!({ "loss": loss, "policy": policy, "rounds": 8, "depth": 5, "min_child_weight": 0, "l2": 0.1, "seed": case });
         compare(&t, &params_with(p, more[case / 4 % 3].clone()), &format!("{loss}, {rows} rows, case {case}"));
@@ -328,12 +332,30 @@ fn groups_of_rows() {
         let mut dice = Dice::new(77);
         let text: Vec<String> = (0..rows).map(|_| format!("k{}", dice.below(60))).collect();
         let column = CategoryColumn::text("c", &[rows], |_, r| Some(text[r].as_str())).unwrap();
-        let t = table(rows, 3, loss, 78);
+        let mut t = table(rows, 3, loss, 78);
+        t.positions = Some((0..rows).map(|i| (i % 11) as u32).collect());
         let mut features = t.features();
         features.push(Column::categorical(&column));
         let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "permutations": 3 }));
         assert_same(&both(&Input { features, ..t.input() }, &p), &format!("{loss} with categories"));
     }
+}
+
+/// Proves equal bytes, and equal errors, of fits drawn at random; `TAIGA_RANDOM_FITS` says how many.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn random_fits() {
+    gpu();
+    let (cases, mut fitted) = (random_fits::cases(150), 0);
+    for case in 0..cases {
+        let drawn = RandomFit::new(case);
+        let input = drawn.input(|name, values| Column::from_f64(name, values));
+        let on = |device: &str| drawn.fit(&input, &BoostingParams { device: device.into(), ..drawn.params.clone() });
+        let (cpu, cuda) = (on("cpu"), on("cuda"));
+        assert!(cpu == cuda, "case {case}: {:?} {:?}; {:?}", cpu.err(), cuda.err(), drawn.params);
+        fitted += u64::from(cpu.is_ok());
+    }
+    say(&format!("{fitted} of {cases} random fits gave models"));
 }
 
 /// Proves that fits that share the GPU at the same time give the bytes that each gives alone.

@@ -27,6 +27,7 @@ mod boosting {
     mod model_apply;
     mod model_envelope;
     mod model_explain;
+    mod position_bias;
     mod prepare;
     mod ranking;
     mod ties;
