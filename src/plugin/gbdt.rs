@@ -8,6 +8,7 @@ use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
+use crate::times::{self, TIMES, TimeColumns};
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
@@ -43,8 +44,14 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     {
         categories::check_group_type(group.name(), group.dtype())?;
     }
+    for role in TIMES {
+        if let Some(field) = fields.one(role)?.filter(|field| is_known(field.dtype())) {
+            times::check_type(role, field.name(), field.dtype())?;
+        }
+    }
+    let times = TIMES.iter().any(|role| fields.has(role));
     let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
-    schema::check(&fields.typed(&types), target, baseline, held_out, groups, params).map_err(errors::compute)
+    schema::check(&fields.typed(&types), target, baseline, held_out, groups, times, params).map_err(errors::compute)
 }
 
 /// Fits a model on one table.
@@ -63,6 +70,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
+    let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
     let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
@@ -73,7 +81,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
-        loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect() },
+        loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect(), times: times.times() },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),

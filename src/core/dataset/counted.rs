@@ -4,7 +4,7 @@
 //! their values takes part in a border, a category's number, a draw or a sum.
 
 use super::labels::Labels;
-use super::{Input, LossColumns, Target};
+use super::{EventTimes, Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::error::Result;
@@ -24,6 +24,8 @@ pub struct Counted {
     held_out: Option<Vec<bool>>,
     groups: Option<Vec<u32>>,
     numbers_of_loss: Vec<OwnedColumn>,
+    /// [`EventTimes`]: event, lower, upper.
+    times: [Option<OwnedColumn>; 3],
 }
 
 /// What is to be predicted of those rows.
@@ -63,6 +65,7 @@ impl Counted {
                 OwnedTarget::Classes { codes: rows.iter().map(|row| number[codes[*row] as usize]).collect(), labels }
             }
         };
+        let times = &input.loss_columns.times;
         Ok(Counted {
             features: input.features.par_iter().map(of).collect(),
             target,
@@ -72,6 +75,7 @@ impl Counted {
             held_out: input.held_out.map(|h| rows.iter().map(|row| h[*row]).collect()),
             groups: input.loss_columns.groups.as_ref().map(|g| rows.iter().map(|row| g[*row]).collect()),
             numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
+            times: [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(of)),
             rows,
         })
     }
@@ -91,6 +95,10 @@ impl Counted {
             loss_columns: LossColumns {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 numbers: self.numbers_of_loss.iter().map(OwnedColumn::column).collect(),
+                times: {
+                    let [event, lower, upper] = self.times.each_ref().map(|column| column.as_ref().map(OwnedColumn::column));
+                    EventTimes { event, lower, upper }
+                },
             },
         }
     }

@@ -3,6 +3,7 @@
 //! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
+//! - [`event_times`]: when events of rows happened, as far as is known.
 //! - [`coded`]: borders of its features; [`row_groups`]: the groups that rows form.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
@@ -10,6 +11,7 @@ pub mod checks;
 pub mod class_weight;
 pub mod coded;
 pub mod counted;
+pub mod event_times;
 pub mod labels;
 pub mod monitor;
 pub mod row_groups;
@@ -19,6 +21,7 @@ pub mod training;
 pub mod weights;
 
 pub use class_weight::{ClassWeight, LabelWeight};
+pub use event_times::EventTimes;
 pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
 
@@ -74,6 +77,8 @@ pub struct LossColumns<'a> {
     pub groups: Option<Cow<'a, [u32]>>,
     /// Numbers, in the order that the loss names them in.
     pub numbers: Vec<Column<'a>>,
+    /// What is known of the times of rows' events.
+    pub times: EventTimes<'a>,
 }
 
 impl Input<'_> {

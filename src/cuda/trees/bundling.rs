@@ -143,6 +143,7 @@ fn shares(
         scores: vec![],
         columns: vec![],
         groups: None,
+        risk_sets: None,
         held_out: None,
         ..*data
     };

@@ -29,6 +29,7 @@ mod level_buffers;
 mod loss_program;
 mod partition;
 mod resident;
+mod risk_sets;
 mod resident_tree;
 mod root_histogram;
 mod row_sampler;

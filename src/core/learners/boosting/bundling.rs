@@ -293,6 +293,7 @@ mod tests {
             scores: vec![],
             columns: vec![],
             groups: None,
+            risk_sets: None,
             held_out: None,
             row_sample: RowSample::None,
             row_fraction: 1.0,

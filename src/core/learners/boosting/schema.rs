@@ -30,7 +30,7 @@ pub(super) struct Constraints {
 }
 
 /// Checks the parameters of a fit against the names and types of its features, what is known of its target, the number of
-/// columns of its baseline, and whether there are columns of held-out rows and of groups. What depends on values is not looked at.
+/// columns of its baseline, and whether there are columns of held-out rows, of groups and of events. What depends on values is not looked at.
 ///
 /// # Errors
 /// [`Error::Parameter`] naming the parameter.
@@ -39,7 +39,7 @@ pub(super) struct Constraints {
 /// use taiga_core::learners::boosting::{BoostingParams, schema::{TargetKind, check}};
 /// use taiga_core::column::FeatureType;
 /// let params = BoostingParams { monotone: [("rooms".to_string(), 1)].into(), ..Default::default() };
-/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, false, &params).unwrap_err();
+/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, false, false, &params).unwrap_err();
 /// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");
 /// ```
 pub fn check(
@@ -48,6 +48,7 @@ pub fn check(
     baseline: usize,
     held_out: bool,
     groups: bool,
+    times: bool,
     params: &BoostingParams,
 ) -> Result<()> {
     constraints(features, params)?;
@@ -67,6 +68,7 @@ pub fn check(
     // Of a loss that is named the number of classes says nothing.
     let metric = held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
     check_groups(kind, metric, groups)?;
+    check_times(loss.as_ref(), metric, times)?;
     if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
@@ -104,6 +106,25 @@ pub(super) fn check_groups(loss: LossKind, metric: Option<MetricKind>, given: bo
         _ => return Ok(()),
     };
     Err(Error::parameter("group", format!("{needed} needs a column that says which rows are ranked together, such as a query's number")))
+}
+
+/// Checks that something is said of events where the loss or the metric of held-out rows reads their times, and nowhere else.
+pub(super) fn check_times(loss: &dyn Loss, metric: Option<MetricKind>, given: bool) -> Result<()> {
+    let is_read = loss.reads_times() || metric.is_some_and(MetricKind::reads_times);
+    let needed = match (is_read, given) {
+        (true, false) if loss.reads_times() => "the loss",
+        (true, false) => "the metric",
+        (false, true) => {
+            let text = "neither the loss nor the metric reads what is said of events: loss=\"cox\" and \"aft\" do";
+            return Err(Error::parameter("event", text));
+        }
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "{needed} needs a column that is true where the event happened at the target and false where it had not until then \
+         (pl.lit(True) where it always happened), or `lower` and `upper`, the bounds of its times"
+    );
+    Err(Error::parameter("event", text))
 }
 
 /// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.

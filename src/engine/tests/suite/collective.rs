@@ -163,6 +163,7 @@ impl TreeDevices for Dealt {
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
                 columns: vec![],
                 groups: None,
+                risk_sets: None,
                 held_out: data.held_out.map(|h| &h[own.clone()]),
                 shard: RowShard { collective: &ends[k], first: own.start, all: rows },
                 ..data

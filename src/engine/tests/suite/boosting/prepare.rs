@@ -74,7 +74,7 @@ fn whole_weights_are_repeated_rows() {
     t.weight = Some(times.iter().map(|n| *n as f64).collect());
     let p = params(json!({ "rounds": 40, "bins": 21, "depth": 3 }));
     let measure =
-        |m: &Model| metric(MetricKind::Logloss, &p.loss_params(), losses::Link::Sigmoid, &raw(m, &repeated), &repeated.y(), None, None);
+        |m: &Model| metric(MetricKind::Logloss, &p.loss_params(), losses::Link::Sigmoid, &raw(m, &repeated), &repeated.y(), None, None, &[]);
     let (a, b) = (measure(&t.fit(&p)), measure(&repeated.fit(&p)));
     assert!((a - b).abs() < 0.03 * b, "{a} {b}");
 }
