@@ -249,10 +249,11 @@ def fit_gbdt(
         `rank:ndcg`), `"xendcg"` for grades (cross entropy with the grades, Bruch 2021: LightGBM's `rank_xendcg`),
         `"pairwise"` (all pairs alike: RankNet, Burges et al. 2005; XGBoost's `rank:pairwise`, CatBoost's
         `PairLogit`) and `"yetirank"` (neighbours in noisy orders, Gulin et al. 2011, as CatBoost's) for any numbers.
-        For times until an event, of which some are censored (`event`, or `lower` and `upper`): `"cox"` predicts a ratio of
-        hazards, and raw scores its logarithm (Cox's partial likelihood, ties by Efron; XGBoost's `survival:cox`, ties by
-        Breslow; CatBoost's `Cox`); `"aft"` predicts a time, and raw scores its logarithm (accelerated failure time;
-        `survival:aft`, `SurvivalAft`). Rows of all times are at risk in the partial likelihood, whatever `row_sample` draws.
+        For times until an event, of which some are censored (`event`, or `lower` and `upper`): `"cox"` predicts a
+        ratio of hazards, and raw scores its logarithm (Cox's partial likelihood, ties by Efron; XGBoost's
+        `survival:cox`, ties by Breslow; CatBoost's `Cox`); `"aft"` predicts a time, and raw scores its logarithm
+        (accelerated failure time; `survival:aft`, `SurvivalAft`). All rows that train are at risk in the partial
+        likelihood, whatever `row_sample` draws.
         `"mae"`, `"mape"` and `"quantile"` have no derivative at the target. So where at least the square root
         of the number of rows share one target (it was capped, or is often zero), theirs are spread
         evenly, to either side by 1/1024 of the targets' mean distance from the start value;
@@ -291,8 +292,8 @@ def fit_gbdt(
     aft_distribution
         The distribution of `(ln time - score) / aft_scale` under `loss="aft"`: `"normal"` (default; times are then
         log-normal), `"logistic"` (log-logistic) or `"extreme"` (the smallest extreme value; Weibull). A prediction is
-        the median of the first two, and the quantile `1 - 1/e` of the third. (XGBoost: `aft_loss_distribution`; CatBoost:
-        `dist`.)
+        the median of the first two, and the quantile `1 - 1/e` of the third. (XGBoost: `aft_loss_distribution`;
+        CatBoost: `dist`.)
     aft_scale
         The scale of that distribution, in units of the logarithm of time, 1e-6 to 1e6; default 1. (XGBoost:
         `aft_loss_distribution_scale`; CatBoost: `scale`.)
@@ -421,10 +422,10 @@ def fit_gbdt(
         `"multiclass"`, `"ova"` (the log losses of each class, in the mean), `"poisson"`, `"gamma"`, `"tweedie"`,
         `"gaussian"` (the mean negative log likelihood), and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
-        orders; a target above 0 is relevant), and of survival `"concordance"` (Harrell's), `"cox_nloglik"` (per event, the
-        held-out rows at risk among themselves), `"aft_nloglik"` and `"brier"` (integrated; docs/survival.md); default the
-        loss itself, and `"ndcg"` where the loss ranks. Those of a
-        single number are of the mean under `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
+        orders; a target above 0 is relevant), and of survival `"concordance"` (Harrell's), `"cox_nloglik"` (per event,
+        the held-out rows at risk among themselves), `"aft_nloglik"` and `"brier"` (integrated; docs/survival.md);
+        default the loss itself, and `"ndcg"` where the loss ranks. Those of a single number are of the mean under
+        `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)

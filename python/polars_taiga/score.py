@@ -74,8 +74,8 @@ def score(
     weight
         What each row counts for: finite, not negative, not all zero.
     event, lower, upper
-        As in `fit_gbdt`: when the events of rows happened, for the metrics of survival, `"concordance"`, `"cox_nloglik"`,
-        `"aft_nloglik"` and `"brier"`; the others do not read it.
+        As in `fit_gbdt`: when the events of rows happened, for the metrics of survival, `"concordance"`,
+        `"cox_nloglik"`, `"aft_nloglik"` and `"brier"`; the others do not read it.
     rounds
         As in `predict`.
     on_error

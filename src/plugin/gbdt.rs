@@ -81,7 +81,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
-        loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect(), times: times.times() },
+        loss_columns: LossColumns {
+            groups: groups.as_deref().map(Cow::Borrowed),
+            numbers: of_loss.iter().map(Numbers::column).collect(),
+            times: times.times(),
+        },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),

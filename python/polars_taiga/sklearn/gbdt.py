@@ -372,7 +372,7 @@ class GbdtRegressor(Regressor, Gbdt):
             msg = f"parameter `loss`: {self.loss!r} is for ranking; see GbdtRanker"
             raise ValueError(msg)
         if self.loss in SURVIVAL:
-            msg = f"parameter `loss`: {self.loss!r} reads when events happened, which `y` alone does not say; see tg.fit_gbdt"
+            msg = f"parameter `loss`: {self.loss!r} reads when events happened, which `y` does not say; see tg.fit_gbdt"
             raise ValueError(msg)
         return self.loss
 

@@ -72,7 +72,8 @@ fn of_events(event: &Column<'_>, target: &[f64]) -> Result<Vec<f64>> {
     let marks = to_f64(event);
     if let Some((row, x)) = in_parts(&marks).enumerate().find_map_first(|(row, x)| (*x != 0.0 && *x != 1.0).then_some((row, *x))) {
         let what = if x.is_nan() { "null or NaN".into() } else { format!("{x}") };
-        let text = format!("it is {what} in row {row}: an event is true where it happened at the target, and false where it had not until then");
+        let text =
+            format!("it is {what} in row {row}: an event is true where it happened at the target, and false where it had not until then");
         return Err(Error::column(event.name(), text).of_values());
     }
     Ok(marks.iter().zip(target).map(|(mark, time)| if *mark == 1.0 { *time } else { f64::INFINITY }).collect())

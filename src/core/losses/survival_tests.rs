@@ -32,8 +32,13 @@ impl Patients {
     }
 
     fn sets(&self, held_out: Option<&[bool]>) -> RiskSets {
-        let observed =
-            Observed { times: &self.times, died: &self.died, weight: self.weight.as_deref(), held_out, scores: &vec![0.0; self.times.len()] };
+        let observed = Observed {
+            times: &self.times,
+            died: &self.died,
+            weight: self.weight.as_deref(),
+            held_out,
+            scores: &vec![0.0; self.times.len()],
+        };
         RiskSets::new(Some(&RowGroups::new(&self.strata)), observed)
     }
 
@@ -198,7 +203,11 @@ fn blocks_keep_to_strata() {
     let sets = patients.sets(None);
     for stratum in sets.strata.windows(2) {
         let (first, last) = (sets.blocks[stratum[0] as usize], sets.blocks[stratum[1] as usize]);
-        assert!(sets.rows[first as usize..last as usize].iter().all(|row| patients.strata[*row as usize] == patients.strata[sets.rows[first as usize] as usize]));
+        assert!(
+            sets.rows[first as usize..last as usize]
+                .iter()
+                .all(|row| patients.strata[*row as usize] == patients.strata[sets.rows[first as usize] as usize])
+        );
     }
     assert_eq!(sets.blocks[sets.blocks.len() - 1] as usize, patients.times.len());
 }

@@ -191,7 +191,8 @@ fn aft_nloglik_is_of_densities_and_shares() {
 #[test]
 fn cox_nloglik_of_far_scores_is_finite() {
     let columns = [vec![1.0, 2.0, 3.0], vec![1.0, 2.0, 3.0]];
-    let of = |score: Vec<f64>| metric(MetricKind::CoxNloglik, &LossParams::default(), Link::Hazard, &[score], &columns[0], None, None, &columns);
+    let of =
+        |score: Vec<f64>| metric(MetricKind::CoxNloglik, &LossParams::default(), Link::Hazard, &[score], &columns[0], None, None, &columns);
     assert_eq!(of(vec![2000.0, 1000.0, 0.0]), 0.0);
     assert_eq!(of(vec![0.0, 1000.0, 2000.0]), (2000.0 + 1000.0) / 3.0);
 }

@@ -64,6 +64,14 @@ impl GroupedRows {
         Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, order }))
     }
 
+    /// Bytes of a row: its place, target, score and derivatives; by time also its risk, and what is summed over those at risk.
+    pub fn row_bytes(&self) -> u64 {
+        match self.order {
+            Order::Groups(_) => 20,
+            Order::Times(..) => 16 + 12 + 32,
+        }
+    }
+
     /// Returns where a row stands in the order.
     fn place(&self, row: usize) -> usize {
         self.places.as_ref().map_or(row, |places| places[row] as usize)

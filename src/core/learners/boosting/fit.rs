@@ -357,7 +357,16 @@ impl HeldOut {
     fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
         let raw: Vec<Vec<f64>> =
             scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
-        let value = metric(self.kind, &params.loss_params(), loss.link(), &raw, &self.target, self.weight.as_deref(), self.groups.as_ref(), &self.columns);
+        let value = metric(
+            self.kind,
+            &params.loss_params(),
+            loss.link(),
+            &raw,
+            &self.target,
+            self.weight.as_deref(),
+            self.groups.as_ref(),
+            &self.columns,
+        );
         if value.is_nan() {
             return Err(undefined(self.kind));
         }

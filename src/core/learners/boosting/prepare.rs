@@ -209,8 +209,10 @@ fn check_bounds(input: &Input<'_>, loss: &dyn Loss, [lower, upper]: &[Vec<f64>; 
         let (l, u) = (lower[row], upper[row]);
         let text = match loss.of_risk_sets() {
             true if l < u && u < f64::INFINITY => {
-                format!("the event of row {row} lies between {l} and {u}, and loss=\"cox\" knows those alone that were seen or are still to come: \
-                     use loss=\"aft\"")
+                format!(
+                    "the event of row {row} lies between {l} and {u}, and loss=\"cox\" knows those alone that were seen or are still to come: \
+                     use loss=\"aft\""
+                )
             }
             false if u == 0.0 => format!("the event of row {row} happened at 0, and loss=\"aft\" is of the logarithms of times"),
             _ => return None,

@@ -366,12 +366,14 @@ fn times_of_events() {
         }
         let policy = ["symmetric", "depthwise", "leafwise"][case % 3];
         let sample = ["none", "goss", "mvs", "bernoulli"][case / 3 % 4];
-        let mut p = json!({ "loss": loss, "policy": policy, "rounds": 8, "min_child_weight": 0, "l2": 0.1, "seed": case, "row_sample": sample });
+        let mut p =
+            json!({ "loss": loss, "policy": policy, "rounds": 8, "min_child_weight": 0, "l2": 0.1, "seed": case, "row_sample": sample });
         if policy != "leafwise" {
             p["depth"] = json!(5);
         }
         if loss == "aft" {
-            (p["aft_distribution"], p["aft_scale"]) = (json!(["normal", "logistic", "extreme"][case / 3 % 3]), json!(0.3 + 0.2 * (case % 4) as f64));
+            (p["aft_distribution"], p["aft_scale"]) =
+                (json!(["normal", "logistic", "extreme"][case / 3 % 3]), json!(0.3 + 0.2 * (case % 4) as f64));
         }
         compare(&t, &params(p), &format!("{loss}, {rows} rows, case {case}"));
     }

@@ -4,7 +4,6 @@ use serde_json::{Value, json};
 use taiga_engine::column::Column;
 use taiga_engine::dataset::{EventTimes, Input, LossColumns, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, constant, fit};
-use taiga_engine::model::FittedModel;
 use taiga_testing::contract::table;
 use taiga_testing::{Dice, Table, Wanted, params, params_with};
 
@@ -169,7 +168,9 @@ fn degenerate_tables() {
         let n = times.len();
         let column = (0..n).map(|i| i as f64).collect();
         let t = Table { upper: Some(upper.clone()), ..Table::numbers(vec![column], times) };
-        for p in [json!({ "loss": "cox" }), json!({ "loss": "aft" }), json!({ "loss": "aft", "aft_distribution": "extreme", "aft_scale": 0.01 })] {
+        for p in
+            [json!({ "loss": "cox" }), json!({ "loss": "aft" }), json!({ "loss": "aft", "aft_distribution": "extreme", "aft_scale": 0.01 })]
+        {
             let p = params_with(p, json!({ "rounds": 20, "learning_rate": 1.0, "l2": 1e-3 }));
             match t.try_fit(&p) {
                 Ok(model) => assert!(taiga_testing::raw(&model, &t)[0].iter().all(|s| s.is_finite()), "{p:?} {:?}", t.y()),
