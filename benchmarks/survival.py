@@ -91,9 +91,8 @@ def main() -> None:
         for policy, peer in (("depth-wise", "XGBoost"), ("symmetric", "CatBoost")):
             if worse[policy]:
                 c, nll = 100 * np.mean(worse[policy], axis=0)
-                print(
-                    f"\n{policy} beside {peer}, in the mean over tables: concordance worse by {c:+.3f} %, likelihood by {nll:+.3f} %"
-                )
+                print(f"\n{policy} beside {peer}, in the mean over tables:", end=" ")
+                print(f"concordance worse by {c:+.3f} %, likelihood by {nll:+.3f} %")
 
 
 def table(name: str, package: str, at: str, event: str, drop: str) -> pl.DataFrame:

@@ -1,5 +1,5 @@
-"""Survival: the losses `cox` and `aft` and their metrics against lifelines, XGBoost and scikit-survival, in queries, and
-where they can't be.
+"""Survival: the losses `cox` and `aft` and their metrics against lifelines, XGBoost and scikit-survival, in queries,
+and where they can't be.
 """
 
 from __future__ import annotations
