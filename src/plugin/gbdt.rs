@@ -8,6 +8,7 @@ use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
+use crate::times::{self, TIMES, TimeColumns};
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
@@ -48,11 +49,17 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     {
         categories::check_position_type(position.name(), position.dtype())?;
     }
+    for role in TIMES {
+        if let Some(field) = fields.one(role)?.filter(|field| is_known(field.dtype())) {
+            times::check_type(role, field.name(), field.dtype())?;
+        }
+    }
     let given = GivenColumns {
         baseline: fields.all("baseline").len(),
         held_out: fields.has("eval"),
         groups: fields.has("group"),
         positions: fields.has("position"),
+        times: TIMES.iter().any(|role| fields.has(role)),
     };
     schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
 }
@@ -75,6 +82,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let position = parts.one("position")?;
     let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
+    let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
     let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
@@ -89,6 +97,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
             groups: groups.as_deref().map(Cow::Borrowed),
             positions,
             numbers: of_loss.iter().map(Numbers::column).collect(),
+            times: times.times(),
         },
     };
     let fitted = match wanted {

@@ -17,7 +17,7 @@ use taiga_engine::Result;
 use taiga_engine::column::Column;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::positions::{PositionLabels, Positions};
-use taiga_engine::dataset::{Input, LossColumns, Quiet, Target};
+use taiga_engine::dataset::{EventTimes, Input, LossColumns, Quiet, Target};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
@@ -72,11 +72,22 @@ pub struct Table {
     pub groups: Option<Vec<u32>>,
     /// The position of each row, by number.
     pub positions: Option<Vec<u32>>,
+    /// The largest time that each row's event may have happened at; the least is the target.
+    pub upper: Option<Vec<f64>>,
 }
 
 impl Table {
     pub fn numbers(columns: Vec<Vec<f64>>, target: Vec<f64>) -> Table {
-        Table { columns, target: Wanted::Numbers(target), weight: None, baseline: vec![], held_out: None, groups: None, positions: None }
+        Table {
+            columns,
+            target: Wanted::Numbers(target),
+            weight: None,
+            baseline: vec![],
+            held_out: None,
+            groups: None,
+            positions: None,
+            upper: None,
+        }
     }
 
     pub fn classes(columns: Vec<Vec<f64>>, codes: Vec<u32>, labels: Labels) -> Table {
@@ -88,6 +99,7 @@ impl Table {
             held_out: None,
             groups: None,
             positions: None,
+            upper: None,
         }
     }
 
@@ -121,6 +133,7 @@ impl Table {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 positions: self.positions.as_deref().map(positions),
                 numbers: vec![],
+                times: EventTimes { upper: self.upper.as_ref().map(|u| Column::from_f64("upper", u)), ..EventTimes::default() },
             },
         }
     }
@@ -157,6 +170,7 @@ impl Table {
             held_out: self.held_out.as_ref().map(|h| take(h, &keep)),
             groups: self.groups.as_ref().map(|g| take(g, &keep)),
             positions: self.positions.as_ref().map(|p| take(p, &keep)),
+            upper: self.upper.as_ref().map(|u| take(u, &keep)),
         }
     }
 }

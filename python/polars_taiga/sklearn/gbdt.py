@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
 
 _OF_CLASSES = ("logloss", "multiclass", "focal", "ova")
+SURVIVAL = ("cox", "aft")
 RANKING = ("lambdarank", "pairwise", "xendcg", "yetirank")
 EARLY_STOPPING = """
 Stop after this many rounds without a better metric, and keep the best length. Needs `eval_set` at the fit. Default:
@@ -375,6 +376,9 @@ class GbdtRegressor(Regressor, Gbdt):
             raise ValueError(msg)
         if self.loss in RANKING:
             msg = f"parameter `loss`: {self.loss!r} is for ranking; see GbdtRanker"
+            raise ValueError(msg)
+        if self.loss in SURVIVAL:
+            msg = f"parameter `loss`: {self.loss!r} reads when events happened, which `y` does not say; see tg.fit_gbdt"
             raise ValueError(msg)
         return self.loss
 

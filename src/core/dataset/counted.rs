@@ -5,7 +5,7 @@
 
 use super::labels::Labels;
 use super::positions::Positions;
-use super::{Input, LossColumns, Target};
+use super::{EventTimes, Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::error::Result;
@@ -26,6 +26,8 @@ pub struct Counted {
     groups: Option<Vec<u32>>,
     positions: Option<Positions<'static>>,
     numbers_of_loss: Vec<OwnedColumn>,
+    /// [`EventTimes`]: event, lower, upper.
+    times: [Option<OwnedColumn>; 3],
 }
 
 /// What is to be predicted of those rows.
@@ -65,6 +67,7 @@ impl Counted {
                 OwnedTarget::Classes { codes: rows.iter().map(|row| number[codes[*row] as usize]).collect(), labels }
             }
         };
+        let times = &input.loss_columns.times;
         Ok(Counted {
             features: input.features.par_iter().map(of).collect(),
             target,
@@ -79,6 +82,7 @@ impl Counted {
                 .as_ref()
                 .map(|p| Positions { codes: rows.iter().map(|row| p.codes[*row]).collect(), labels: p.labels.clone() }),
             numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
+            times: [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(of)),
             rows,
         })
     }
@@ -99,6 +103,10 @@ impl Counted {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 positions: self.positions.as_ref().map(|p| Positions { codes: Cow::Borrowed(&p.codes), labels: p.labels.clone() }),
                 numbers: self.numbers_of_loss.iter().map(OwnedColumn::column).collect(),
+                times: {
+                    let [event, lower, upper] = self.times.each_ref().map(|column| column.as_ref().map(OwnedColumn::column));
+                    EventTimes { event, lower, upper }
+                },
             },
         }
     }

@@ -81,6 +81,9 @@ fn words_of_others_are_translated() {
         ("loss", "reg:squarederror", "rmse"),
         ("loss", "binary:logistic", "logloss"),
         ("loss", "multi:softprob", "multiclass"),
+        ("loss", "survival:cox", "cox"),
+        ("loss", "survival:aft", "aft"),
+        ("metric", "cox-nloglik", "cox_nloglik"),
         ("loss", "l2", "rmse"),
         ("loss", "mse", "rmse"),
         ("metric", "AUC", "auc"),
@@ -121,7 +124,6 @@ fn words_of_others_are_translated() {
 #[test]
 fn what_there_is_not_says_what_to_do() {
     for (name, value, part) in [
-        ("loss", json!("cox"), "there is no survival"),
         ("tree_method", json!("hist"), "histograms"),
         ("boosting", json!("goss"), "row_sample=\"goss\""),
         ("boosting_type", json!("dart"), "dropouts"),

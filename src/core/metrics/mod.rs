@@ -4,11 +4,14 @@
 //! same bits on every machine.
 
 mod kind;
+mod lifetimes;
 mod ranking;
 mod rows;
 
 #[cfg(test)]
 mod ranking_tests;
+#[cfg(test)]
+mod survival_tests;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +47,10 @@ kind::metrics! {
     map => Map,
     mrr => Mrr,
     precision => Precision,
+    concordance => Concordance,
+    cox_nloglik => CoxNloglik,
+    aft_nloglik => AftNloglik,
+    brier => Brier,
     custom => Custom,
 }
 
@@ -55,7 +62,10 @@ kind::metrics! {
 /// predicted exactly, else 0. `auc` counts ties half; a target between 0 and 1 counts as that
 /// share of a row of class 1 and the rest of class 0.
 ///
-/// `ndcg`, `map`, `mrr` and `precision` are means over `groups` of rows, which nothing else reads.
+/// `ndcg`, `map`, `mrr` and `precision` are means over `groups` of rows.
+///
+/// `concordance`, `cox_nloglik`, `aft_nloglik` and `brier` read two `columns`, the least and the largest time of each row's event; groups
+/// are then strata.
 ///
 /// NaN where nothing can be measured: no rows, no weight, `auc` of a single class, or a metric
 /// that does not fit the link ([`MetricKind::fits`]).
@@ -65,7 +75,7 @@ kind::metrics! {
 /// use taiga_core::metrics::{MetricKind, metric};
 /// let params = LossParams::default();
 /// let scores = [vec![0.1, 0.4, 0.35, 0.8]];
-/// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None, None);
+/// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None, None, &[]);
 /// assert_eq!(auc, 0.75);
 /// ```
 pub fn metric(
@@ -76,6 +86,7 @@ pub fn metric(
     target: &[f64],
     weight: Option<&[f32]>,
     groups: Option<&RowGroups>,
+    columns: &[Vec<f64>],
 ) -> f64 {
     if !kind.fits(link) || scores.is_empty() || target.is_empty() {
         return f64::NAN;
@@ -88,10 +99,11 @@ pub fn metric(
         let of = |values: &[f64]| rows.iter().map(|row| values[*row]).collect::<Vec<f64>>();
         let (scores, target) = (scores.iter().map(|s| of(s)).collect::<Vec<_>>(), of(target));
         let groups = groups.map(|groups| groups.of_rows(&rows));
+        let columns: Vec<Vec<f64>> = columns.iter().map(|column| of(column)).collect();
         let weight: Vec<f32> = rows.iter().map(|row| weight[*row]).collect();
-        return metric(kind, params, link, &scores, &target, Some(&weight), groups.as_ref());
+        return metric(kind, params, link, &scores, &target, Some(&weight), groups.as_ref(), &columns);
     }
-    (kind.entry().value)(&Rows { scores, link, target, weight, params, groups, places: None })
+    (kind.entry().value)(&Rows { scores, link, target, weight, params, groups, columns, places: None })
 }
 
 /// Returns the error of held-out rows that a metric is not defined on.

@@ -31,6 +31,8 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["tweedie_variance_power", "variance_power"], &["tweedie_power"]),
     (&["lambdarank_truncation_level", "lambdarank_num_pair_per_sample"], &["rank_truncation"]),
     (&["lambdarank_position_bias_regularization"], &["rank_position_l2"]),
+    (&["aft_loss_distribution", "dist"], &["aft_distribution"]),
+    (&["aft_loss_distribution_scale"], &["aft_scale"]),
     (&["lambdarank_norm", "lambdarank_normalization"], &["rank_normalize"]),
     (&["grow_policy"], &["policy"]),
     (&["max_depth"], &["depth"]),

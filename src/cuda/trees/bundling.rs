@@ -144,6 +144,7 @@ fn shares(
         columns: vec![],
         groups: None,
         positions: None,
+        risk_sets: None,
         held_out: None,
         ..*data
     };

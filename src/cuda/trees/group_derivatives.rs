@@ -1,4 +1,4 @@
-//! Finds the derivatives of losses by group, for all rows before a tree. Twin of `cpu/trees/group_derivatives.rs`.
+//! Finds the derivatives of losses by group, and of Cox's likelihood, for all rows before a tree. Twin of `cpu/trees/group_derivatives.rs`.
 
 use super::buffers::{Buffer, Kernels};
 use super::layouts::GroupRows;
@@ -143,11 +143,25 @@ impl GroupedRows {
 }
 
 impl RowData {
-    /// Finds the derivatives of a tree at the current scores of `output`, where the loss is one by group and they are not there yet.
+    /// The same of Cox's likelihood.
+    fn derive_risk_sets(&mut self, queue: &Queue, kernels: &Kernels, tree: u64, output: usize) -> Result<()> {
+        if self.risk_sets.as_ref().is_none_or(|sets| sets.derived == Some((tree, output))) {
+            return Ok(());
+        }
+        self.add_values(queue, kernels)?;
+        let scores = self.scores.address + 4 * (output * self.rows) as u64;
+        let Some(sets) = &mut self.risk_sets else { return Ok(()) };
+        sets.derive(queue, kernels, scores)?;
+        sets.derived = Some((tree, output));
+        Ok(())
+    }
+
+    /// Finds the derivatives of a tree at the current scores of `output`, where rows depend on each other and they are not there yet.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
     pub fn derive_groups(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, tree: u64, output: usize) -> Result<()> {
+        self.derive_risk_sets(queue, kernels, tree, output)?;
         let Some(by_group) = loss.by_group() else { return Ok(()) };
         if self.grouped.as_ref().is_none_or(|grouped| grouped.derived == Some((tree, output))) {
             return Ok(());

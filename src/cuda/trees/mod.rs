@@ -31,6 +31,7 @@ mod partition;
 mod position_factors;
 mod resident;
 mod resident_tree;
+mod risk_sets;
 mod root_histogram;
 mod row_sampler;
 mod rows;

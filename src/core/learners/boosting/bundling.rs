@@ -294,6 +294,7 @@ mod tests {
             columns: vec![],
             groups: None,
             positions: None,
+            risk_sets: None,
             held_out: None,
             row_sample: RowSample::None,
             row_fraction: 1.0,

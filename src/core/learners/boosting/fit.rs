@@ -6,7 +6,7 @@ use super::finish::{UsedFeatures, finish};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, check_groups, check_positions, constraints, held_out_metric};
+use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, held_out_metric};
 use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
 use super::{needed, prepare};
@@ -71,6 +71,7 @@ fn fit_on(
     let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
     check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
     check_groups(kind, measure, input.loss_columns.groups.is_some())?;
+    check_times(raw_loss.as_ref(), measure, input.loss_columns.times.is_given())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -116,7 +117,9 @@ fn fit_checked(
     let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
     features.constrain(&tree_params.interaction);
 
-    let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, outputs)?;
+    let bounds = prepare::bounds(input, raw_loss.as_ref(), measure, &data.values)?;
+    let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
+    let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, &columns)?;
     let measured = |kind| {
         let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
         Ok(HeldOut::new(kind, input, raw_loss.location(), (&data.values, weight), (&start, offset), unit))
@@ -124,13 +127,14 @@ fn fit_checked(
     let held_out = measure.map(measured).transpose()?;
     drop(data.values);
     let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
-    if let (Some(groups), Some(marks)) = (&groups, input.held_out) {
+    if let (Some(groups), Some(marks), false) = (&groups, input.held_out, raw_loss.reads_times()) {
         groups.check_held_out(marks)?;
     }
-    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input));
+    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input).with_columns(bounds.as_ref(), input));
     let loss = loss(kind, &params.loss_params(), classes, unit)?;
-    let loss_columns = prepare::loss_columns(input)?;
+    let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
     prepare::check_derivatives(input, loss.as_ref(), (&training_target, &scores[0], &loss_columns), (start[0], unit))?;
+    let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &scores[0]))?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
     let weight_unit = data.weight_unit * factor;
@@ -157,6 +161,7 @@ fn fit_checked(
         columns: loss_columns,
         groups: groups.filter(|_| loss.by_group().is_some()),
         positions,
+        risk_sets,
         scores,
         held_out: input.held_out,
         // A sample of all rows is none.
@@ -334,6 +339,8 @@ struct HeldOut {
     target: Vec<f64>,
     weight: Option<Vec<f32>>,
     groups: Option<RowGroups>,
+    /// What the metric reads beside the target, `[column][row]`.
+    columns: Vec<Vec<f64>>,
     /// What is added to the scores, which are in units of `unit`: `[output][row]`.
     offset: Vec<Vec<f64>>,
     unit: f64,
@@ -359,20 +366,38 @@ impl HeldOut {
                 (false, _) => vec![scores_offset; rows.len()],
             })
             .collect();
-        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, offset, unit }
+        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, columns: vec![], offset, unit }
     }
 
     /// Returns the rows with their groups, of those of the whole table.
     fn with_groups(self, groups: Option<&RowGroups>, input: &Input<'_>) -> HeldOut {
         let marks = input.held_out.unwrap_or_default();
         let rows: Vec<usize> = (0..marks.len()).filter(|row| marks[*row]).collect();
-        HeldOut { groups: groups.filter(|_| self.kind.reads_groups()).map(|g| g.of_rows(&rows)), ..self }
+        let is_read = self.kind.reads_groups() || self.kind.reads_times();
+        HeldOut { groups: groups.filter(|_| is_read).map(|g| g.of_rows(&rows)), ..self }
+    }
+
+    /// Returns the rows with the bounds of the times of their events, of those of the whole table.
+    fn with_columns(self, bounds: Option<&[Vec<f64>; 2]>, input: &Input<'_>) -> HeldOut {
+        let marks = input.held_out.unwrap_or_default();
+        let of_column = |column: &Vec<f64>| column.iter().zip(marks).filter(|(_, held_out)| **held_out).map(|(x, _)| *x).collect();
+        let bounds = bounds.filter(|_| self.kind.reads_times());
+        HeldOut { columns: bounds.map_or_else(Vec::new, |bounds| bounds.iter().map(of_column).collect()), ..self }
     }
 
     fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
         let raw: Vec<Vec<f64>> =
             scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
-        let value = metric(self.kind, &params.loss_params(), loss.link(), &raw, &self.target, self.weight.as_deref(), self.groups.as_ref());
+        let value = metric(
+            self.kind,
+            &params.loss_params(),
+            loss.link(),
+            &raw,
+            &self.target,
+            self.weight.as_deref(),
+            self.groups.as_ref(),
+            &self.columns,
+        );
         if value.is_nan() {
             return Err(undefined(self.kind));
         }

@@ -37,6 +37,8 @@ pub struct GivenColumns {
     pub held_out: bool,
     pub groups: bool,
     pub positions: bool,
+    /// What is said of the times of events.
+    pub times: bool,
 }
 
 /// Checks the parameters of a fit against the names and types of its features, what is known of its target, the number of
@@ -53,7 +55,7 @@ pub struct GivenColumns {
 /// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");
 /// ```
 pub fn check(features: &[(&str, &FeatureType)], target: TargetKind, given: &GivenColumns, params: &BoostingParams) -> Result<()> {
-    let &GivenColumns { baseline, held_out, groups, positions } = given;
+    let &GivenColumns { baseline, held_out, groups, positions, times } = given;
     constraints(features, params)?;
     check_class_weight(params, target != TargetKind::Numbers)?;
     if let (Some(positive), TargetKind::Numbers) = (&params.positive, target) {
@@ -72,6 +74,7 @@ pub fn check(features: &[(&str, &FeatureType)], target: TargetKind, given: &Give
     // Of a loss that is named the number of classes says nothing.
     let metric = held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
     check_groups(kind, metric, groups)?;
+    check_times(loss.as_ref(), metric, times)?;
     if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
@@ -119,6 +122,25 @@ pub(super) fn check_positions(asked: LossKind, loss: LossKind, given: bool) -> R
     let name = asked.name();
     let text = format!("loss=\"{name}\" does not rank; positions go with \"lambdarank\", \"pairwise\", \"xendcg\" and \"yetirank\"");
     Err(Error::parameter("position", text))
+}
+
+/// Checks that something is said of events where the loss or the metric of held-out rows reads their times, and nowhere else.
+pub(super) fn check_times(loss: &dyn Loss, metric: Option<MetricKind>, given: bool) -> Result<()> {
+    let is_read = loss.reads_times() || metric.is_some_and(MetricKind::reads_times);
+    let needed = match (is_read, given) {
+        (true, false) if loss.reads_times() => "the loss",
+        (true, false) => "the metric",
+        (false, true) => {
+            let text = "neither the loss nor the metric reads what is said of events: loss=\"cox\" and \"aft\" do";
+            return Err(Error::parameter("event", text));
+        }
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "{needed} needs a column that is true where the event happened at the target and false where it had not until then \
+         (pl.lit(True) where it always happened), or `lower` and `upper`, the bounds of its times"
+    );
+    Err(Error::parameter("event", text))
 }
 
 /// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.

@@ -12,6 +12,7 @@ use crate::dataset::row_groups::RowGroups;
 use crate::error::Result;
 use crate::losses::Loss;
 use crate::losses::position_bias::PositionBias;
+use crate::losses::risk_sets::RiskSets;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
@@ -39,6 +40,8 @@ pub struct TrainingData<'a> {
     pub groups: Option<RowGroups>,
     /// The positions at which rows were shown, where a loss by group is to know them.
     pub positions: Option<PositionBias>,
+    /// The rows by time, where the loss is Cox's.
+    pub risk_sets: Option<RiskSets>,
     /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
     /// as many outputs as the loss has: rows may have other codes in one than in the other, which
     /// [`TreeSteps::replay`] follows.

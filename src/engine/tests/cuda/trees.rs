@@ -358,6 +358,82 @@ fn random_fits() {
     say(&format!("{fitted} of {cases} random fits gave models"));
 }
 
+/// Proves equal bytes of losses of times: one stratum and many, ties across blocks, weights, held-out rows, draws, baselines far apart, all
+/// distributions and kinds of censoring, statistics of categories under several permutations, and trees that are queued ahead.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn times_of_events() {
+    gpu();
+    for case in 0..36 {
+        let loss = ["cox", "cox", "aft"][case % 3];
+        let rows = [3000, 20_000, 500, 70_000, 40, 300_000][case / 6];
+        let mut t = table(rows, 6, loss, 90 + case as u64);
+        let mut dice = Dice::new(case as u64);
+        t.weight = (case % 4 == 0).then(|| (0..rows).map(|_| (dice.unit() * 20.0 - 10.0).exp2()).collect());
+        t.held_out = (case % 5 == 1).then(|| (0..rows).map(|_| dice.chance(0.2)).collect());
+        t.groups = match case % 7 {
+            1 => Some((0..rows).map(|i| (i / 3) as u32).collect()),
+            2 => Some((0..rows).map(|i| (i % 2) as u32).collect()),
+            4 => Some((0..rows).map(|i| (i / (1 + i % 700)) as u32).collect()),
+            _ => None,
+        };
+        if case % 8 == 3 {
+            // One time for all, or a time for each row.
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().for_each(|y| *y = if case % 16 == 3 { 5.0 } else { dice.unit() + 0.001 });
+            t.upper = Some(y.iter().map(|y| if dice.chance(0.3) { f64::INFINITY } else { *y }).collect());
+        }
+        if case % 9 == 4 {
+            t.baseline = vec![(0..rows).map(|_| 200.0 * dice.unit()).collect()];
+        }
+        let policy = ["symmetric", "depthwise", "leafwise"][case % 3];
+        let sample = ["none", "goss", "mvs", "bernoulli"][case / 3 % 4];
+        let mut p =
+            json!({ "loss": loss, "policy": policy, "rounds": 8, "min_child_weight": 0, "l2": 0.1, "seed": case, "row_sample": sample });
+        if policy != "leafwise" {
+            p["depth"] = json!(5);
+        }
+        if loss == "aft" {
+            (p["aft_distribution"], p["aft_scale"]) =
+                (json!(["normal", "logistic", "extreme"][case / 3 % 3]), json!(0.3 + 0.2 * (case % 4) as f64));
+        }
+        compare(&t, &params(p), &format!("{loss}, {rows} rows, case {case}"));
+    }
+    let rows = 9000;
+    for loss in ["cox", "aft"] {
+        let mut dice = Dice::new(77);
+        let text: Vec<String> = (0..rows).map(|_| format!("k{}", dice.below(60))).collect();
+        let column = CategoryColumn::text("c", &[rows], |_, r| Some(text[r].as_str())).unwrap();
+        let t = table(rows, 3, loss, 78);
+        let mut features = t.features();
+        features.push(Column::categorical(&column));
+        let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "permutations": 3 }));
+        assert_same(&both(&Input { features, ..t.input() }, &p), &format!("{loss} with categories"));
+    }
+}
+
+/// Prints the time of a fit of a million rows on a GPU.
+#[test]
+#[ignore = "prints times; asserts nothing"]
+fn times_of_survival_fits() {
+    gpu();
+    for (loss, rows) in [("rmse", 1_000_000), ("cox", 1_000_000), ("aft", 1_000_000), ("rmse", 10_000_000), ("cox", 10_000_000)] {
+        let mut t = table(rows, 28, loss, 1);
+        if loss == "cox" {
+            let mut dice = Dice::new(1);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().for_each(|y| *y += dice.unit());
+            t.upper = Some(y.iter().map(|y| if dice.chance(0.3) { f64::INFINITY } else { *y }).collect());
+        }
+        for device in ["cuda", "cuda", "cpu"] {
+            let p = params(json!({ "loss": loss, "rounds": 100, "device": device, "policy": "depthwise" }));
+            let start = std::time::Instant::now();
+            t.fit(&p);
+            println!("{loss} {rows} rows {device}: {:.3} s", start.elapsed().as_secs_f64());
+        }
+    }
+}
+
 /// Proves that fits that share the GPU at the same time give the bytes that each gives alone.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]

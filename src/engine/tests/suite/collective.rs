@@ -168,6 +168,7 @@ impl TreeDevices for Dealt {
                 columns: vec![],
                 groups: None,
                 positions: None,
+                risk_sets: None,
                 held_out: data.held_out.map(|h| &h[own.clone()]),
                 shard: RowShard { collective: &ends[k], first: own.start, all: rows },
                 ..data

@@ -30,6 +30,7 @@ mod boosting {
     mod position_bias;
     mod prepare;
     mod ranking;
+    mod survival;
     mod ties;
 }
 
