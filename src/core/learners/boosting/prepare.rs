@@ -90,7 +90,9 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, columns: &[V
         let first = start[0] + baseline.first().map_or(0.0, |b| b[i]);
         (if location.moves(k) { (own - first) / unit } else { own }) as f32
     };
-    let scores = (0..outputs).map(|k| (0..target.len()).map(|i| if k == 0 { 0.0 } else { score(k, i) }).collect()).collect();
+    // Zeros that nobody has written take no memory.
+    let scores = (0..outputs).map(|k| if k == 0 { vec![0.0; target.len()] } else { (0..target.len()).map(|i| score(k, i)).collect() });
+    let scores = scores.collect();
     Ok(Start { start, unit, offset: 0.0, factor: 1.0, target, scores })
 }
 

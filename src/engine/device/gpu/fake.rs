@@ -1,6 +1,6 @@
 //! A GPU for unit tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
 
-use crate::device::predict::{ForestCopy, ModelCopy};
+use crate::device::predict::{ForestCopy, LinearCopy, ModelCopy};
 use std::borrow::Cow;
 use std::cell::Cell;
 use taiga_core::column_steps::ColumnSteps;
@@ -11,6 +11,7 @@ use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
+use taiga_core::learners::linear;
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, PassSteps, Residuals, Task};
@@ -133,6 +134,10 @@ pub fn copy_model(_: Option<u32>, _: &Predictor) -> Result<Box<dyn ModelCopy>> {
 }
 
 pub fn copy_forest(_: Option<u32>, _: &forest::Predictor) -> Result<Box<dyn ForestCopy>> {
+    absent()
+}
+
+pub fn copy_linear(_: Option<u32>, _: &linear::Predictor) -> Result<Box<dyn LinearCopy>> {
     absent()
 }
 
