@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import polars as pl
 import polars.selectors as cs
@@ -53,12 +53,18 @@ Metric = Literal[
     "huber",
     "expectile",
     "mape",
+    "rmsle",
     "log_cosh",
     "logloss",
     "cross_entropy",
     "focal",
     "auc",
+    "average_precision",
     "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "mcc",
+    "ece",
     "multiclass",
     "ova",
     "poisson",
@@ -71,6 +77,8 @@ Metric = Literal[
     "precision",
     "custom",
 ]
+Metrics: TypeAlias = Metric | str | Sequence[Metric | str]
+"""A metric by its name, with what it takes behind an `@` (`"ndcg@5"`), or several of them."""
 
 
 Ctr = Literal["borders", "buckets", "binarized_target_mean_value", "float_target_mean_value", "counter"]
@@ -124,7 +132,8 @@ class GbdtParams(TypedDict, total=False):
     max_cat_threshold: int
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     positive: bool | int | float | str | None
-    metric: Metric | None
+    metric: Metrics | None
+    eval_train: bool
     early_stopping: int | None
     seed: int
     n_threads: int | None
@@ -184,6 +193,9 @@ def fit_gbdt(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each round, and they train nothing. Of a `group` all rows are held out or none.
+        Or a String, Categorical or Enum column of the names of held-out sets, null where a row trains: each set is
+        measured by itself (`Model.history` has a column for each), and the first in the order of their names, of an
+        Enum in that of its type, decides over early stopping.
     group
         A column or expression that says which rows are ranked together, such as a query's number: an integer, text,
         category or date, without nulls. Rows of a group need not stand side by side. For the losses and metrics of
@@ -382,13 +394,19 @@ def fit_gbdt(
         Of two classes, the label whose probability is predicted, in its own type; it is then the last of
         `Model.classes`. Default: the last one as they stand, see `target`. (scikit-learn: `pos_label`.)
     metric
-        What is measured on the held-out rows: `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`,
-        `"expectile"`, `"mape"`, `"log_cosh"`, `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"accuracy"`,
-        `"multiclass"`, `"ova"` (the log losses of each class, in the mean), `"poisson"`, `"gamma"`, `"tweedie"`,
-        `"gaussian"` (the mean negative log likelihood), and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
+        What is measured on the held-out rows, or a list of that, `["auc", "logloss"]`, of which the first decides over
+        early stopping: of numbers `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`, `"expectile"`, `"mape"`,
+        `"rmsle"`, `"log_cosh"`, `"poisson"`, `"gamma"`, `"tweedie"`, `"gaussian"` (the mean negative log likelihood);
+        of classes `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"average_precision"`, `"accuracy"`,
+        `"balanced_accuracy"`, `"f1"`, `"mcc"`, `"ece"` (the expected calibration error), `"multiclass"`, `"ova"` (the
+        log losses of each class, in the mean); and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
         orders; a target above 0 is relevant); default the loss itself, and `"ndcg"` where the loss ranks. Those of a
-        single number are of the mean under `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
+        single number are of the mean under `loss="gaussian"`. Some take a parameter behind an `@`: `"ndcg@5"`,
+        `"quantile@0.9"`, `"ece@20"`, `"auc@weighted"` (`docs/metrics.md`). (XGBoost, CatBoost: `eval_metric`.)
+    eval_train
+        Whether the rows that are trained on are measured as well, after each round; default False. `Model.history` has
+        them as `train`. They decide over nothing while rows are held out.
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)

@@ -34,7 +34,7 @@ class LinearParams(TypedDict, total=False):
     tolerance: float | None
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     positive: bool | int | float | str | None
-    metric: Literal["logloss", "auc", "accuracy", "multiclass"] | None
+    metric: Literal["logloss", "auc", "average_precision", "accuracy", "balanced_accuracy", "f1", "mcc", "ece", "multiclass"] | None
     early_stopping: int | None
     seed: int
     n_threads: int | None

@@ -84,6 +84,11 @@ def _named_lists(indices: pl.Series, names: Sequence[str | None]) -> pl.Series:
     return both.select(pl.coalesce(name, "empty").alias(name)).to_series()
 
 
+def _curve_name(name: str | None, metric: str) -> str:
+    """The column of a metric of a set."""
+    return metric if name is None else f"{name}_{metric}"
+
+
 class Model(Persisted):
     """A fitted model: what it was fitted with, what it learned, and its bytes.
 
@@ -560,17 +565,19 @@ class Model(Persisted):
 
     @property
     def history(self) -> pl.DataFrame:
-        """The metric of the held-out rows: `round` (from 0), the metric by its name, and whether
-        the round is `best`. No rows without `eval`. (Of a sparse logistic regression a round is a pass over
-        the rows; a forest has `oob_score` and `oob_predictions`.)
+        """The metrics of the measured rows: `round` (from 0), each metric by its name, and whether the round is `best`.
+
+        Of held-out sets with names, and of the training rows (`eval_train=True`), the name stands before the metric:
+        `north_auc`, `train_auc`. `best` is by the first metric of the first set. No rows without `eval`. (Of a sparse
+        logistic regression a round is a pass over the rows; a forest has `oob_score` and `oob_predictions`.)
         """
         history = self._inner.history()
         if history is None:
             return pl.DataFrame(schema={"round": pl.UInt32, "metric": pl.Float64, "best": pl.Boolean})
-        metric, values, best = history
-        return pl.DataFrame(
-            {"round": pl.Series(range(len(values)), dtype=pl.UInt32), metric: pl.Series(values, dtype=pl.Float64)}
-        ).with_columns(best=pl.col("round") == best)
+        curves, best = history
+        columns = {_curve_name(name, metric): pl.Series(values, dtype=pl.Float64) for name, metric, values in curves}
+        rounds = pl.Series(range(len(curves[0][2])), dtype=pl.UInt32)
+        return pl.DataFrame({"round": rounds, **columns}).with_columns(best=pl.col("round") == best)
 
     def trees(self) -> pl.DataFrame:
         """Every node and leaf of every tree, one row each.
@@ -830,7 +837,8 @@ class Model(Persisted):
         if (classes := self.classes) is not None:
             text += f", classes={classes if len(classes) <= 6 else f'{len(classes)} labels'}"
         if (history := self._inner.history()) is not None:
-            metric, values, best = history
+            curves, best = history
+            name, metric, values = curves[0]
             if best < len(values):
-                text += f", best {metric}={values[best]:.6g} at round {best}"
+                text += f", best {_curve_name(name, metric)}={values[best]:.6g} at round {best}"
         return f"{text}, features=[{shown}], rows={self._inner.rows():,}, {len(self.to_bytes()) / 1000:,.1f} kB)"

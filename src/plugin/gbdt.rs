@@ -4,6 +4,7 @@ use crate::categories;
 use crate::columns::{Feature, Numbers};
 use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
+use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
@@ -11,7 +12,7 @@ use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
-use taiga_engine::dataset::{Input, LossColumns};
+use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::TargetKind;
@@ -29,6 +30,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
         return Err(errors::data("there are no features"));
     }
     let types = fields.check(&params.categorical)?;
+    held_out::check(fields, true)?;
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if !is_known(dtype) {
         return Ok(());
@@ -63,7 +65,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
-    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
+    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -72,8 +74,9 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
-        held_out: held_out.as_deref(),
+        held_out: held_out.as_ref().map(|h| h.marks.as_slice()),
         loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect() },
+        evaluation: Evaluation { sets: held_out.as_ref().and_then(|h| h.sets.clone()), columns: vec![] },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),

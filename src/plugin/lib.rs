@@ -11,6 +11,7 @@ mod export;
 mod fit;
 mod forest;
 mod gbdt;
+mod held_out;
 mod labels;
 mod linear;
 mod lists;

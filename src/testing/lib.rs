@@ -106,6 +106,7 @@ impl Table {
             baseline: self.baseline.iter().enumerate().map(|(i, b)| Column::from_f64(format!("b{i}"), b)).collect(),
             held_out: self.held_out.as_deref(),
             loss_columns: LossColumns { groups: self.groups.as_deref().map(Cow::Borrowed), numbers: vec![] },
+            evaluation: Default::default(),
         }
     }
 

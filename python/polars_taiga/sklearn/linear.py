@@ -102,7 +102,7 @@ class SparseLogisticRegression(Classifier, Learner):
         fit_intercept: bool = True,
         tolerance: float | None = None,
         class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
-        metric: Literal["logloss", "auc", "accuracy", "multiclass"] | None = None,
+        metric: Literal["logloss", "auc", "average_precision", "accuracy", "balanced_accuracy", "f1", "mcc", "ece", "multiclass"] | None = None,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,

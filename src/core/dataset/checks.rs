@@ -24,7 +24,13 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
         }
     }
     let rows = input.target.rows();
-    let columns = input.features.iter().chain(&input.weight).chain(&input.baseline).chain(&input.loss_columns.numbers);
+    let columns = input
+        .features
+        .iter()
+        .chain(&input.weight)
+        .chain(&input.baseline)
+        .chain(&input.loss_columns.numbers)
+        .chain(&input.evaluation.columns);
     for c in columns {
         if c.len() != rows {
             return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));

@@ -4,7 +4,7 @@
 //! their values takes part in a border, a category's number, a draw or a sum.
 
 use super::labels::Labels;
-use super::{Input, LossColumns, Target};
+use super::{EvalSets, Evaluation, Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::error::Result;
@@ -24,6 +24,8 @@ pub struct Counted {
     held_out: Option<Vec<bool>>,
     groups: Option<Vec<u32>>,
     numbers_of_loss: Vec<OwnedColumn>,
+    sets: Option<EvalSets<'static>>,
+    numbers_of_metrics: Vec<OwnedColumn>,
 }
 
 /// What is to be predicted of those rows.
@@ -45,7 +47,9 @@ impl Counted {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn new(input: &Input<'_>, rows: Vec<usize>) -> Result<Counted> {
-        let bytes = 8 * rows.len() as u64 * (input.features.len() + input.baseline.len() + input.loss_columns.numbers.len() + 2) as u64;
+        let bytes = 8
+            * rows.len() as u64
+            * (input.features.len() + input.baseline.len() + input.loss_columns.numbers.len() + input.evaluation.columns.len() + 2) as u64;
         memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
         let target = match &input.target {
@@ -72,6 +76,12 @@ impl Counted {
             held_out: input.held_out.map(|h| rows.iter().map(|row| h[*row]).collect()),
             groups: input.loss_columns.groups.as_ref().map(|g| rows.iter().map(|row| g[*row]).collect()),
             numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
+            sets: input
+                .evaluation
+                .sets
+                .as_ref()
+                .map(|sets| EvalSets { names: sets.names.clone(), of_row: rows.iter().map(|row| sets.of_row[*row]).collect() }),
+            numbers_of_metrics: input.evaluation.columns.iter().map(of).collect(),
             rows,
         })
     }
@@ -92,6 +102,7 @@ impl Counted {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 numbers: self.numbers_of_loss.iter().map(OwnedColumn::column).collect(),
             },
+            evaluation: Evaluation { sets: self.sets.clone(), columns: self.numbers_of_metrics.iter().map(OwnedColumn::column).collect() },
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::dataset::target::TargetData;
-use crate::dataset::{ClassWeight, Input, LossColumns, Target};
+use crate::dataset::{ClassWeight, Evaluation, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
@@ -58,6 +58,7 @@ impl Training {
                 groups: None,
                 numbers: input.loss_columns.numbers.iter().zip(&self.numbers_of_loss).map(|(c, x)| Column::from_f64(named(c), x)).collect(),
             },
+            evaluation: Evaluation::default(),
         }
     }
 

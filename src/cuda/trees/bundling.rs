@@ -144,6 +144,7 @@ fn shares(
         columns: vec![],
         groups: None,
         held_out: None,
+        measures_all: false,
         ..*data
     };
     let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

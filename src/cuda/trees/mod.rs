@@ -415,7 +415,7 @@ impl TreeSteps for CudaTrees {
         self.data.update(&self.queue, &self.kernels)
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.data.held_out_scores(&self.queue, &self.kernels)
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.measured_scores(&self.queue, &self.kernels)
     }
 }

@@ -12,17 +12,16 @@ use taiga_engine::dataset::weights::row_weights;
 use taiga_engine::dataset::{ClassWeight, Input, Target};
 use taiga_engine::error::RowsFault;
 use taiga_engine::learners::applied::{Output, Values};
-use taiga_engine::metrics::{MetricKind, listed};
+use taiga_engine::metrics::{MetricSpec, Rows};
+use taiga_engine::model::score::{rows_of, score};
 
-/// The metric of a name.
+/// The metric that Python names.
 ///
 /// # Errors
 /// For one that there is not.
-pub fn metric_of(name: Option<&str>) -> PolarsResult<Option<MetricKind>> {
-    let Some(name) = name else { return Ok(None) };
-    let found = MetricKind::ALL.iter().copied().find(|m| m.name() == name);
-    let unknown = || errors::data(format!("metric={name:?} is not {}", listed(MetricKind::ALL.iter().copied(), "or")));
-    found.map(Some).ok_or_else(unknown)
+pub fn metric_of(name: Option<&str>) -> PolarsResult<Option<MetricSpec>> {
+    let parse = |name: &str| name.parse().map_err(|fault| errors::data(format!("metric={name:?} is not {fault}")));
+    name.map(parse).transpose()
 }
 
 /// The inputs of a call: the model, and structs of the target and of what rows weigh where these are told, then the columns.
@@ -44,7 +43,7 @@ pub struct Measured {
     /// Class indices or numbers, where a target was told.
     pub target: Vec<f64>,
     /// What rows weigh, in whatever unit.
-    pub weight: Option<Vec<f32>>,
+    pub weight: Option<Vec<f64>>,
 }
 
 impl Measured {
@@ -81,6 +80,14 @@ impl Measured {
     /// What the model reads.
     pub fn inputs(&self) -> PolarsResult<Inputs> {
         self.table.inputs(&self.ready)
+    }
+
+    /// Measures scores of the rows, or predictions of a model that has no scores, `[output][row]`: by the model's own metric unless
+    /// told.
+    pub fn score(&self, metric: Option<&MetricSpec>, scores: &[Vec<f64>]) -> PolarsResult<f64> {
+        let scoring = self.ready.model.fitted().scoring();
+        let rows = Rows { weight: self.weight.as_deref(), ..rows_of(&scoring, scores, &self.target) };
+        score(metric.unwrap_or(&scoring.metric.into()), &rows).map_err(errors::compute)
     }
 
     /// Leaves out rows of weight 0, which are as if they were not there.
@@ -125,7 +132,7 @@ impl Truth {
 }
 
 /// What rows weigh, in whatever unit; `target` may be none.
-fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f32>> {
+fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f64>> {
     let numbers = Numbers::finite(weight, "a weight")?;
     if numbers.column().to_f64().iter().all(|w| *w == 0.0) {
         return Err(errors::of_rows(RowsFault::Degenerate, format!("column `{}`: all rows weigh zero", weight.name())));
@@ -140,8 +147,9 @@ fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f32>> {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
-    Ok(row_weights(&input, &ClassWeight::None).map_err(errors::compute)?.map(|w| w.values).unwrap_or_default())
+    Ok(row_weights(&input, &ClassWeight::None).map_err(errors::compute)?.map_or(vec![], |w| w.values.into_iter().map(f64::from).collect()))
 }
 
 /// The one model of a column.

@@ -8,7 +8,6 @@ use crate::fit::OnError;
 use crate::monitor::{self, expression};
 use polars::prelude::*;
 use serde::Deserialize;
-use taiga_engine::model::score::score as measure;
 
 /// What Python says of a score.
 #[derive(Deserialize)]
@@ -47,7 +46,7 @@ fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>
     let inputs = measured.inputs()?;
     let scores = scores_of_tables(model, 1, rows, |_, start, len| Ok(inputs.slice(start, len)))?.swap_remove(0);
     let metric = metric_of(kwargs.metric.as_deref())?;
-    measure(&model.fitted().scoring(), metric, scores, &measured.target, measured.weight.as_deref()).map(Some).map_err(errors::compute)
+    measured.score(metric.as_ref(), &scores).map(Some)
 }
 
 fn score_field(inputs: &[Field], kwargs: ScoreKwargs) -> PolarsResult<Field> {

@@ -4,13 +4,14 @@ use super::params::BoostingParams;
 use super::ties;
 use crate::column::Column;
 use crate::dataset::target::{TargetData, in_parts};
-use crate::dataset::{ClassWeight, Input, LossColumns, Target};
+use crate::dataset::{ClassWeight, Evaluation, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 use crate::losses::{LeafRule, Location, Loss, Rows};
 use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::pages;
 use crate::parallel::interrupt::ROWS;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Targets and scores as training sees them.
 pub struct Start {
@@ -116,20 +117,25 @@ pub fn weigh(input: &Input<'_>, loss: &dyn Loss, values: Vec<f64>, class_weight:
         baseline: vec![],
         held_out: input.held_out,
         loss_columns: LossColumns::default(),
+        evaluation: Evaluation::default(),
     };
     let TargetData { weights, weight_unit, .. } = TargetData::new(&weighed, vec![], class_weight)?;
     Ok(TargetData { values, weights, weight_unit })
 }
 
-/// Returns what held-out rows weigh where they are measured: what a loss makes of their targets is not in it, since its metric has it.
+/// Returns what rows weigh where they are measured: what a loss makes of their targets is not in it, since its metric has it.
 ///
 /// # Errors
 /// As [`TargetData::new`].
-pub fn measured_weights(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, class_weight: &ClassWeight) -> Result<Option<Vec<f32>>> {
-    let of_held_out = |weights: &[f32]| (0..weights.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).map(|i| weights[i]).collect();
+pub fn measured_weights<'a>(
+    input: &Input<'_>,
+    loss: &dyn Loss,
+    data: &'a TargetData,
+    class_weight: &ClassWeight,
+) -> Result<Option<Cow<'a, [f32]>>> {
     match loss.row_factor() {
-        None => Ok(data.weights.as_deref().map(of_held_out)),
-        Some(_) => Ok(TargetData::new(input, vec![], class_weight)?.weights.as_deref().map(of_held_out)),
+        None => Ok(data.weights.as_deref().map(Cow::Borrowed)),
+        Some(_) => Ok(TargetData::new(input, vec![], class_weight)?.weights.map(Cow::Owned)),
     }
 }
 

@@ -7,7 +7,7 @@ use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
 use crate::losses::{Loss, LossKind, LossTarget, loss};
-use crate::metrics::{MetricKind, metric_names};
+use crate::metrics::{MetricSpec, metric_names};
 use crate::objective::Link;
 
 /// The kind of a target, as far as its type tells.
@@ -65,8 +65,8 @@ pub fn check(
     };
     let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
     // Of a loss that is named the number of classes says nothing.
-    let metric = held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
-    check_groups(kind, metric, groups)?;
+    let metrics = measured_metrics(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
+    check_groups(kind, &metrics, groups)?;
     if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
@@ -96,36 +96,40 @@ pub(super) fn check_baseline(columns: usize, outputs: usize) -> Result<()> {
 }
 
 /// Checks that there are groups where the loss or the metric of held-out rows reads them.
-pub(super) fn check_groups(loss: LossKind, metric: Option<MetricKind>, given: bool) -> Result<()> {
-    let needed = match metric {
+pub(super) fn check_groups(loss: LossKind, metrics: &[MetricSpec], given: bool) -> Result<()> {
+    let needed = match metrics.iter().find(|metric| metric.reads_groups()) {
         _ if given => return Ok(()),
         _ if loss.reads_groups() => format!("loss=\"{}\"", loss.name()),
-        Some(metric) if metric.reads_groups() => format!("metric=\"{}\"", metric.name()),
-        _ => return Ok(()),
+        Some(metric) => format!("metric=\"{metric}\""),
+        None => return Ok(()),
     };
     Err(Error::parameter("group", format!("{needed} needs a column that says which rows are ranked together, such as a query's number")))
 }
 
-/// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
-pub(super) fn held_out_metric(
+/// Returns the metrics to measure, where rows are measured: those asked for, else the loss's own. `classes`: the number of the
+/// target's, where it has some.
+pub(super) fn measured_metrics(
     held_out: bool,
     params: &BoostingParams,
     loss: &dyn Loss,
     classes: Option<usize>,
-) -> Result<Option<MetricKind>> {
+) -> Result<Vec<MetricSpec>> {
     if !held_out {
-        return params.check_measured().map(|()| None);
+        params.check_measured()?;
+        if !params.measures_training() {
+            return Ok(vec![]);
+        }
     }
-    let kind = params.metric.unwrap_or(loss.metric());
-    if !kind.fits(loss.link()) {
-        return Err(Error::parameter("metric", unfit_metric(kind, params.loss, classes, loss.link())));
+    let metrics = params.metric.as_ref().map_or_else(|| vec![loss.metric().into()], |metrics| metrics.all().to_vec());
+    match metrics.iter().find(|metric| !metric.fits(loss.link(), &params.loss_params())) {
+        Some(metric) => Err(Error::parameter("metric", unfit_metric(metric, params.loss, classes, loss.link()))),
+        None => Ok(metrics),
     }
-    Ok(Some(kind))
 }
 
 /// Returns why a metric can't be measured on predictions of this link, and what to do.
-fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: Link) -> String {
-    let metric = kind.name();
+fn unfit_metric(metric: &MetricSpec, loss: LossKind, classes: Option<usize>, link: Link) -> String {
+    let kind = metric.kind();
     let fitting = metric_names(|m| m.fits(link));
     match (loss, classes) {
         (LossKind::Auto, None) if kind.fits(Link::Sigmoid) || kind.fits(Link::Softmax) => {

@@ -243,6 +243,7 @@ fn categories() {
                 baseline: vec![],
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
                 loss_columns: Default::default(),
+                evaluation: Default::default(),
             };
             if classes > 0 && more.get("loss").is_some() {
                 continue;
@@ -398,6 +399,7 @@ fn many_rows() {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     for policy in ["symmetric", "depthwise", "leafwise"] {
         let p = params(json!({ "rounds": 3, "policy": policy }));

@@ -6,7 +6,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::losses;
 use taiga_engine::losses::LossKind;
-use taiga_engine::metrics::{MetricKind, metric};
+use taiga_engine::metrics::{MetricKind, Rows, metric};
 use taiga_testing::{Dice, POLICIES, Table, Wanted, classes, params, params_with, predict, raw, rmse, table};
 
 /// Proves that a fit from another model's raw scores continues that model: the scores together
@@ -73,8 +73,8 @@ fn whole_weights_are_repeated_rows() {
     let repeated = Table::classes(t.columns.iter().map(|c| rows().map(|i| c[i]).collect()).collect(), codes, labels.clone());
     t.weight = Some(times.iter().map(|n| *n as f64).collect());
     let p = params(json!({ "rounds": 40, "bins": 21, "depth": 3 }));
-    let measure =
-        |m: &Model| metric(MetricKind::Logloss, &p.loss_params(), losses::Link::Sigmoid, &raw(m, &repeated), &repeated.y(), None, None);
+    let (y, loss_params) = (repeated.y(), p.loss_params());
+    let measure = |m: &Model| metric(&MetricKind::Logloss.into(), &Rows::new(&raw(m, &repeated), losses::Link::Sigmoid, &y, &loss_params));
     let (a, b) = (measure(&t.fit(&p)), measure(&repeated.fit(&p)));
     assert!((a - b).abs() < 0.03 * b, "{a} {b}");
 }
