@@ -11,6 +11,7 @@ import polars.selectors as cs
 from polars_taiga import _fit, _taiga
 from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
+from polars_taiga.custom_metric import CustomMetric, columns_of
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ Metric = Literal[
     "precision",
     "custom",
 ]
-Metrics: TypeAlias = Metric | str | Sequence[Metric | str]
+Metrics: TypeAlias = Metric | str | CustomMetric | Sequence[Metric | str | CustomMetric]
 """A metric by its name, with what it takes behind an `@` (`"ndcg@5"`), or several of them."""
 
 
@@ -403,7 +404,8 @@ def fit_gbdt(
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
         orders; a target above 0 is relevant); default the loss itself, and `"ndcg"` where the loss ranks. Those of a
         single number are of the mean under `loss="gaussian"`. Some take a parameter behind an `@`: `"ndcg@5"`,
-        `"quantile@0.9"`, `"ece@20"`, `"auc@weighted"` (`docs/metrics.md`). (XGBoost, CatBoost: `eval_metric`.)
+        `"quantile@0.9"`, `"ece@20"`, `"auc@weighted"` (`docs/metrics.md`). Or a metric of your own, which
+        `tg.metric` makes. (XGBoost, CatBoost: `eval_metric`.)
     eval_train
         Whether the rows that are trained on are measured as well, after each round; default False. `Model.history` has
         them as `train`. They decide over nothing while rows are held out.
@@ -470,11 +472,20 @@ def fit_gbdt(
     if isinstance(own, CustomLoss):
         # The engine's parameters are two: that the loss is one's own, and its formulas.
         params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
+    metrics = params.get("metric")
+    if isinstance(metrics, CustomMetric):
+        params = {**params, "metric": metrics._formulas()}  # type: ignore[typeddict-item]
+    elif isinstance(metrics, list | tuple):
+        several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
+        params = {**params, "metric": several}  # type: ignore[typeddict-item]
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval, "group": group}
     if isinstance(own, CustomLoss) and own.columns:
         roles["loss_columns"] = cs.by_name(*own.columns)
+    if held_out or params.get("eval_train"):
+        read = columns_of(metrics)
+        roles["metric_columns"] = cs.by_name(*read) if read else None
     return _fit.expr(
         problems,
         columns,

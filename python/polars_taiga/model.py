@@ -12,6 +12,7 @@ import polars.selectors as cs
 from polars_taiga import _plugin, _taiga
 from polars_taiga._metadata import metadata_json
 from polars_taiga._persisted import Persisted
+from polars_taiga.custom_metric import CustomMetric
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
@@ -206,8 +207,9 @@ class Model(Persisted):
         data: pl.DataFrame | pl.LazyFrame,
         target: IntoColumn | None = None,
         *features: IntoColumns,
-        metric: Metric | None = None,
+        metric: Metric | str | CustomMetric | None = None,
         weight: IntoColumn | None = None,
+        group: IntoColumn | None = None,
         rounds: int | None = None,
         device: str = "auto",
     ) -> float:
@@ -219,7 +221,7 @@ class Model(Persisted):
             The rows.
         target
             The column to measure against; default the one of the fitted target's name.
-        features, metric, weight, rounds, device
+        features, metric, weight, group, rounds, device
             As in `tg.score`: without a metric the one of the loss itself, of a forest accuracy or R².
 
         Raises
@@ -247,7 +249,7 @@ class Model(Persisted):
             msg = f"score: the data are a DataFrame or LazyFrame with the target among its columns, not {kind}"
             raise TypeError(msg)
         wanted = cs.by_name(self.target) if target is None else target
-        expr = score(self, wanted, *features, metric=metric, weight=weight, rounds=rounds, device=device)
+        expr = score(self, wanted, *features, metric=metric, weight=weight, group=group, rounds=rounds, device=device)
         with _plugin.errors():
             return float(data.lazy().select(expr).collect().item())
 
@@ -453,6 +455,11 @@ class Model(Persisted):
         params: dict[str, Any] = json.loads(self._inner.params())
         if (formulas := params.pop("custom_loss", None)) is not None:
             params["loss"] = CustomLoss._of(formulas)
+        metric = params.get("metric")
+        if isinstance(metric, dict):
+            params["metric"] = CustomMetric._of(metric)
+        elif isinstance(metric, list):
+            params["metric"] = [CustomMetric._of(one) if isinstance(one, dict) else one for one in metric]
         return params
 
     @property
@@ -606,7 +613,7 @@ class Model(Persisted):
         target: IntoColumn | None = None,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
-        metric: Metric | None = None,
+        metric: Metric | str | CustomMetric | None = None,
         repeats: int = 5,
         seed: int = 0,
         background: pl.DataFrame | pl.LazyFrame | None = None,

@@ -260,6 +260,11 @@ impl Fields {
     pub fn one(&self, role: &str) -> PolarsResult<Option<Series>> {
         one_of(&self.roles, role)
     }
+
+    /// The columns of a role; none if it is not there.
+    pub fn all(&self, role: &str) -> PolarsResult<Vec<Series>> {
+        Ok(columns_of(&self.roles, role)?.into_iter().map(|(column, _)| column).collect())
+    }
 }
 
 /// Columns, and whether they come from the structs of what was computed.

@@ -64,6 +64,9 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = parts.all("loss_columns")?;
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+    let of_metrics = parts.all("metric_columns")?;
+    let of_metrics = of_metrics.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::feature(s)));
+    let of_metrics = of_metrics.collect::<PolarsResult<Vec<_>>>()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
     let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
@@ -76,7 +79,10 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_ref().map(|h| h.marks.as_slice()),
         loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect() },
-        evaluation: Evaluation { sets: held_out.as_ref().and_then(|h| h.sets.clone()), columns: vec![] },
+        evaluation: Evaluation {
+            sets: held_out.as_ref().and_then(|h| h.sets.clone()),
+            columns: of_metrics.iter().map(Numbers::column).collect(),
+        },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),

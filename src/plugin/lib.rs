@@ -17,6 +17,7 @@ mod linear;
 mod lists;
 mod literal;
 mod loss;
+mod metrics;
 mod model;
 mod monitor;
 mod predict;
@@ -44,6 +45,8 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::device_cache, module)?)?;
     module.add_function(wrap_pyfunction!(loss::loss_columns, module)?)?;
     module.add_function(wrap_pyfunction!(loss::loss_derivatives, module)?)?;
+    module.add_function(wrap_pyfunction!(metrics::metric_problem, module)?)?;
+    module.add_function(wrap_pyfunction!(metrics::metric_columns, module)?)?;
     module.add_function(wrap_pyfunction!(model::gbdt_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::forest_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::linear_problems, module)?)?;

@@ -12,6 +12,8 @@ mod spec;
 mod tally;
 
 #[cfg(test)]
+mod classes_tests;
+#[cfg(test)]
 mod ranking_tests;
 #[cfg(test)]
 mod tests;

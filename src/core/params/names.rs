@@ -26,6 +26,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["criterion"], &["loss"]),
     (&["loss"], &["criterion"]),
     (&["custom_metric", "eval_metric", "metric_types", "metrics", "scoring"], &["metric"]),
+    (&["is_provide_training_metric", "is_training_metric", "train_metric", "training_metric"], &["eval_train"]),
     (&["expectile", "expectile_alpha", "quantile", "quantile_alpha"], &["alpha"]),
     (&["delta", "huber_slope"], &["huber_delta"]),
     (&["tweedie_variance_power", "variance_power"], &["tweedie_power"]),
@@ -140,10 +141,6 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (
         &[
-            "is_provide_training_metric",
-            "train_metric",
-            "training_metric",
-            "is_training_metric",
             "evals_result",
             "use_best_model",
             "best_model_min_trees",
@@ -151,8 +148,8 @@ const NOTES: &[(&[&str], &str)] = &[
         "leave it out: `Model.history()` has the metric on the held-out rows, and early_stopping= keeps the best round",
     ),
     (&["callbacks", "callback"], "there are no callbacks; early_stopping= and progress= are parameters"),
-    (&["feval", "obj", "fobj", "custom_loss"], "losses and metrics are named, not given as functions; see loss= and metric="),
-    (&["first_metric_only"], "leave it out: one metric is measured"),
+    (&["feval", "obj", "fobj", "custom_loss"], "functions are made losses and metrics by tg.loss and tg.metric, for loss= and metric="),
+    (&["first_metric_only"], "leave it out: the first of several metrics decides"),
     (&["early_stopping_min_delta", "od_pval", "od_type", "tol"], "leave it out: early_stopping= counts rounds without any gain"),
     (
         &["boosting_type", "boosting", "boost", "booster"],

@@ -176,7 +176,7 @@ fn values_of(inputs: &[Series], kwargs: &ImportanceKwargs) -> PolarsResult<Optio
     let weight = kwargs.weight.then(|| roles.next()).flatten();
     let background = roles.next().zip(kwargs.background.as_ref()).map(|(list, digest)| Background::new(list, digest)).transpose()?;
     let (device, rounds, background) = (kwargs.device.as_str(), kwargs.rounds, background.as_ref());
-    let call = Call { model: &first[0], target, weight, columns, device, rounds, background };
+    let call = Call { model: &first[0], target, weight, group: None, of_metric: None, columns, device, rounds, background };
     let Some(measured) = Measured::new(&call)? else { return Ok(None) };
     let mut measured = measured.without_idle_rows()?;
     if target.is_none() && kwargs.kind != Kind::Shap {

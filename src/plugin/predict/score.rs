@@ -16,6 +16,11 @@ pub struct ScoreKwargs {
     metric: Option<String>,
     /// Whether the third input is what rows weigh.
     weight: bool,
+    /// Whether the next one is the rows' groups, and the next a struct of the columns that the metric reads.
+    #[serde(default)]
+    group: bool,
+    #[serde(default)]
+    of_metric: bool,
     on_error: OnError,
     rounds: Option<usize>,
     device: String,
@@ -26,15 +31,19 @@ pub struct ScoreKwargs {
 impl ScoreKwargs {
     /// The number of inputs before the columns.
     fn first(&self) -> usize {
-        2 + self.weight as usize
+        2 + self.weight as usize + self.group as usize + self.of_metric as usize
     }
 }
 
 fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>> {
+    let mut roles = inputs[2..kwargs.first()].iter();
+    let mut role = |is_there: bool| is_there.then(|| roles.next()).flatten();
     let call = Call {
         model: &inputs[0],
         target: Some(&inputs[1]),
-        weight: kwargs.weight.then(|| &inputs[2]),
+        weight: role(kwargs.weight),
+        group: role(kwargs.group),
+        of_metric: role(kwargs.of_metric),
         columns: &inputs[kwargs.first()..],
         device: &kwargs.device,
         rounds: kwargs.rounds,
