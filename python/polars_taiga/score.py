@@ -27,6 +27,9 @@ class MeasureParams(TypedDict, total=False):
     metric: Metric | str | CustomMetric | None
     weight: IntoColumn | None
     group: IntoColumn | None
+    event: IntoColumn | None
+    lower: IntoColumn | None
+    upper: IntoColumn | None
     rounds: int | None
     device: str
 
@@ -44,6 +47,9 @@ def score(
     metric: Metric | str | CustomMetric | None = None,
     weight: IntoColumn | None = None,
     group: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
     rounds: int | None = None,
     on_error: Literal["raise", "null"] = "raise",
     device: str = "auto",
@@ -73,6 +79,9 @@ def score(
         What each row counts for: finite, not negative, not all zero.
     group
         Which rows are ranked together, for `"ndcg"`, `"map"`, `"mrr"` and `"precision"`.
+    event, lower, upper
+        As in `fit_gbdt`: when the events of rows happened, for the metrics of survival, `"concordance"`,
+        `"cox_nloglik"`, `"aft_nloglik"` and `"brier"`; the others do not read it.
     rounds
         As in `predict`.
     on_error
@@ -113,11 +122,15 @@ def score(
         roles.append(pl.struct(_plugin.as_expr(group, "`group`")).alias("group"))
     if read := columns_of(metric):
         roles.append(pl.struct(cs.by_name(*read)).alias("of_metric"))
+    given = {"event": event, "lower": lower, "upper": upper}
+    times = {role: column for role, column in given.items() if column is not None}
+    roles += [pl.struct(_plugin.as_expr(column, f"`{role}`")).alias(role) for role, column in times.items()]
     kwargs = {
         "metric": measure,
         "weight": weight is not None,
         "group": group is not None,
         "of_metric": bool(read),
+        "times": list(times),
         "on_error": checked_on_error(on_error, ("raise", "null")),
         "rounds": checked_rounds("score", rounds),
         "device": checked(device),

@@ -27,6 +27,7 @@ mod selections;
 mod statistics;
 mod target;
 mod threads;
+mod times;
 mod warn;
 
 use pyo3::prelude::*;

@@ -2,6 +2,7 @@
 
 mod classes;
 
+use crate::categories;
 use crate::columns::Numbers;
 use crate::errors;
 use crate::export::{Answer, Length, export};
@@ -9,7 +10,6 @@ use crate::fit::{Fields, OnError};
 use crate::model::{guarded, value_error};
 use crate::monitor::{self, LONG};
 use crate::threads::on_all_threads;
-use crate::categories;
 use classes::{Classes, Predicted};
 use polars::prelude::*;
 use pyo3::prelude::*;
@@ -107,7 +107,9 @@ fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
 
 fn numbers_of(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
     match series.dtype() {
-        DataType::Struct(_) => Err(errors::mistyped(series.name(), "it is a struct, and the metric is of one number a row: take a field of it")),
+        DataType::Struct(_) => {
+            Err(errors::mistyped(series.name(), "it is a struct, and the metric is of one number a row: take a field of it"))
+        }
         _ => numbers(series, role),
     }
 }
@@ -168,7 +170,7 @@ fn value_of(inputs: &[Series], kwargs: &MetricKwargs) -> PolarsResult<f64> {
     let spec = if spec.is_plain(MetricKind::Logloss) && link == Link::Softmax { MetricKind::Multiclass.into() } else { spec };
     let (calls, weight, groups) = (calls.as_deref(), weight.as_deref(), groups.as_ref());
     let params = LossParams::default();
-    let rows = Rows { predicted: true, calls, weight, groups, columns: &columns, ..Rows::new(&scores, link, &target, &params) };
+    let rows = Rows { predicted: true, calls, weight, groups, named: &columns, ..Rows::new(&scores, link, &target, &params) };
     score(&spec, &rows).map_err(errors::compute)
 }
 

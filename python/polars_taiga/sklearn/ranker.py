@@ -72,6 +72,7 @@ class GbdtRanker(Gbdt):
         rank_normalize: bool = True,
         rank_orders: int = 10,
         rank_decay: float = 0.85,
+        rank_position_l2: float | None = None,
         rounds: int = 100,
         learning_rate: float = 0.1,
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
@@ -117,7 +118,14 @@ class GbdtRanker(Gbdt):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, group: Any = None, eval_set: Any = None) -> GbdtRanker:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        group: Any = None,
+        eval_set: Any = None,
+        position: Any = None,
+    ) -> GbdtRanker:
         """Fit the model.
 
         Parameters
@@ -134,6 +142,9 @@ class GbdtRanker(Gbdt):
             Groups to measure `metric` on after each round, which train nothing: `(X, y, group)`, or a list of up to
             ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides. `early_stopping` needs it;
             `model_.history` has what was measured.
+        position
+            The position at which each row of `X` was shown, where `y` is clicks: integers or text. See `tg.fit_gbdt`;
+            `model_.position_factors` has what was found.
 
         Returns
         -------
@@ -145,7 +156,7 @@ class GbdtRanker(Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, group, eval_set)
+        self._fitted(X, y, group, eval_set, position)
         return self
 
     def _loss(self) -> str | CustomLoss:

@@ -18,6 +18,8 @@ pub(super) struct Metric {
     pub groups: bool,
     /// What it takes behind an `@`.
     pub takes: Takes,
+    /// Whether it reads when rows' events happened.
+    pub times: bool,
     /// Computes its value for rows, of which there is at least one.
     pub value: fn(&Rows<'_>) -> f64,
     /// Why it may have no value.
@@ -31,6 +33,7 @@ pub(super) const ERROR: Metric = Metric {
     larger_is_better: false,
     groups: false,
     takes: Takes::Nothing,
+    times: false,
     value: |_| f64::NAN,
     undefined: "the measured rows have no spread to measure against",
 };
@@ -94,6 +97,11 @@ impl MetricKind {
     /// Whether it reads groups of rows.
     pub fn reads_groups(self) -> bool {
         self.entry().groups
+    }
+
+    /// Whether it reads the bounds of the times of rows' events.
+    pub fn reads_times(self) -> bool {
+        self.entry().times
     }
 
     /// Whether it is one that classifiers of every kind are asked for: linear models take these alone.

@@ -4,6 +4,7 @@
 //! same bits on every machine.
 
 mod kind;
+mod lifetimes;
 mod one_against_rest;
 mod own;
 mod ranking;
@@ -15,6 +16,8 @@ mod tally;
 mod classes_tests;
 #[cfg(test)]
 mod ranking_tests;
+#[cfg(test)]
+mod survival_tests;
 #[cfg(test)]
 mod tests;
 
@@ -55,6 +58,10 @@ kind::metrics! {
     map => Map,
     mrr => Mrr,
     precision => Precision,
+    concordance => Concordance,
+    cox_nloglik => CoxNloglik,
+    aft_nloglik => AftNloglik,
+    brier => Brier,
     custom => Custom,
 }
 
@@ -66,7 +73,10 @@ kind::metrics! {
 /// predicted exactly, else 0. `auc` counts ties half; a target between 0 and 1 counts as that
 /// share of a row of class 1 and the rest of class 0.
 ///
-/// `ndcg`, `map`, `mrr` and `precision` are means over groups of rows, which nothing else reads.
+/// `ndcg`, `map`, `mrr` and `precision` are means over groups of rows.
+///
+/// `concordance`, `cox_nloglik`, `aft_nloglik` and `brier` read two columns, the least and the largest time of each row's event; groups
+/// are then strata.
 ///
 /// NaN where nothing can be measured: no rows, no weight, `auc` of a single class, or a metric
 /// that does not fit the link ([`MetricSpec::fits`]).
@@ -92,9 +102,11 @@ pub fn metric(spec: &MetricSpec, rows: &Rows<'_>) -> f64 {
         let (scores, target, weight) = (rows.scores.iter().map(|s| of(s)).collect::<Vec<_>>(), of(rows.target), of(weight));
         let calls = rows.calls.map(|calls| kept.iter().map(|row| calls[*row]).collect::<Vec<u32>>());
         let groups = rows.groups.map(|groups| groups.of_rows(&kept));
-        let columns: Vec<_> = rows.columns.iter().map(|(name, values)| (name.clone(), of(values))).collect();
+        let columns: Vec<Vec<f64>> = rows.columns.iter().map(|column| of(column)).collect();
+        let named: Vec<_> = rows.named.iter().map(|(name, values)| (name.clone(), of(values))).collect();
         let (calls, groups) = (calls.as_deref(), groups.as_ref());
-        return metric(spec, &Rows { scores: &scores, target: &target, weight: Some(&weight), calls, groups, columns: &columns, ..*rows });
+        let (weight, columns, named) = (Some(&weight[..]), &columns[..], &named[..]);
+        return metric(spec, &Rows { scores: &scores, target: &target, weight, calls, groups, columns, named, ..*rows });
     }
     match spec.formulas() {
         Some(formulas) => own::value(formulas, rows),

@@ -12,7 +12,7 @@ pub(super) const METRIC: Metric =
 /// Computes a metric of the rows' predictions; NaN where a column that it reads is not there, and where it is not finite.
 pub(super) fn value(formulas: &MetricFormulas, rows: &Rows<'_>) -> f64 {
     let predictions = rows.predictions();
-    let column = |name: &String| rows.columns.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
+    let column = |name: &String| rows.named.iter().find(|(known, _)| known == name).map(|(_, values)| values.as_slice());
     let Some(columns) = formulas.columns().iter().map(column).collect::<Option<Vec<&[f64]>>>() else { return f64::NAN };
     let inputs: Vec<&[f64]> = [rows.target, &predictions].into_iter().chain(columns).collect();
     let blocks = map_blocks(rows.target.len(), |block| {

@@ -35,8 +35,10 @@ pub struct Rows<'a> {
     pub params: &'a LossParams,
     /// The groups of the rows, where they have some.
     pub groups: Option<&'a RowGroups>,
-    /// Further columns by their names.
-    pub columns: &'a [(String, Vec<f64>)],
+    /// What metrics read beside the target, `[column][row]`: those of times the least and the largest time of each row's event.
+    pub columns: &'a [Vec<f64>],
+    /// What metrics of one's own read, by the columns' names.
+    pub named: &'a [(String, Vec<f64>)],
     /// What stands behind the metric's `@`; [`metric`](super::metric) sets it.
     pub at: Option<At>,
 }
@@ -44,7 +46,8 @@ pub struct Rows<'a> {
 impl<'a> Rows<'a> {
     /// Makes rows of raw scores, `[output][row]`, and targets, without anything beside.
     pub fn new(scores: &'a [Vec<f64>], link: Link, target: &'a [f64], params: &'a LossParams) -> Rows<'a> {
-        Rows { scores, link, predicted: false, calls: None, target, weight: None, params, groups: None, columns: &[], at: None }
+        let (predicted, calls, weight, groups, at) = (false, None, None, None, None);
+        Rows { scores, link, predicted, calls, target, weight, params, groups, columns: &[], named: &[], at }
     }
 }
 
@@ -61,7 +64,7 @@ impl Rows<'_> {
             _ if self.predicted => {}
             Link::Identity | Link::Softmax | Link::Ascending | Link::MeanVariance => {}
             Link::Sigmoid | Link::SigmoidEach => math::sigmoid_in_place(predictions.to_mut()),
-            Link::Exp => math::exp_in_place(predictions.to_mut()),
+            Link::Exp | Link::Hazard | Link::Time => math::exp_in_place(predictions.to_mut()),
         }
         predictions
     }

@@ -198,6 +198,11 @@ impl MetricSpec {
         }
     }
 
+    /// Whether it reads when rows' events happened.
+    pub fn reads_times(&self) -> bool {
+        self.entry().times
+    }
+
     /// Whether it reads groups of rows.
     pub fn reads_groups(&self) -> bool {
         self.entry().groups

@@ -12,7 +12,17 @@ const ZERO_IN: [f64; 5] = [1.5, 0.0, 3.0, 2.0, 7.0];
 const TWO: [f64; 5] = [1.0, 0.0, 1.0, 0.0, 1.0];
 const WEIGHT: [f32; 5] = [1.0, 2.0, 0.5, 3.0, 1.0];
 
-const LINKS: [Link; 7] = [Link::Identity, Link::Sigmoid, Link::Exp, Link::Softmax, Link::SigmoidEach, Link::Ascending, Link::MeanVariance];
+const LINKS: [Link; 9] = [
+    Link::Identity,
+    Link::Sigmoid,
+    Link::Exp,
+    Link::Softmax,
+    Link::SigmoidEach,
+    Link::Ascending,
+    Link::MeanVariance,
+    Link::Hazard,
+    Link::Time,
+];
 
 fn params() -> LossParams {
     LossParams {

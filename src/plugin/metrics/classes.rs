@@ -43,7 +43,8 @@ impl Classes {
                 of_labels(target, predicted, positive)
             }
             dtype if is_text(dtype) => {
-                let text = format!("its type is {dtype}; \"{}\" is of probabilities: a number a row, or a struct of one a class", kind.name());
+                let text =
+                    format!("its type is {dtype}; \"{}\" is of probabilities: a number a row, or a struct of one a class", kind.name());
                 Err(errors::mistyped(predicted.name(), text))
             }
             _ => {
@@ -86,7 +87,8 @@ fn truths(kind: MetricKind, target: &Series, positive: Option<&Label>) -> Polars
         return Ok(is_label(target, positive)?.into_iter().map(f64::from).collect());
     }
     if is_text(target.dtype()) {
-        let text = "its labels are text: say by `positive=` which one the predictions are the probability of, or give a struct of one a class";
+        let text =
+            "its labels are text: say by `positive=` which one the predictions are the probability of, or give a struct of one a class";
         return Err(errors::column(name, text));
     }
     let truths = numbers(target, "a target")?;
@@ -163,9 +165,9 @@ fn of_struct(kind: MetricKind, target: &Series, predicted: &Series, positive: Op
     // The second of two is the one that is predicted, or the one that is named.
     if let Some(positive) = positive {
         let label = label_text(positive);
-        let place = *places.get(label.as_str()).ok_or_else(|| {
-            errors::data(format!("parameter `positive`: {label:?} is none of the classes {}", names.join(", ")))
-        })?;
+        let place = *places
+            .get(label.as_str())
+            .ok_or_else(|| errors::data(format!("parameter `positive`: {label:?} is none of the classes {}", names.join(", "))))?;
         if place == 0 {
             shares.swap(0, 1);
             classes.iter_mut().for_each(|k| *k = 1 - *k);

@@ -106,7 +106,7 @@ impl Explained<'_> {
 struct Shuffled<'a> {
     measured: &'a Measured,
     inputs: Inputs,
-    metric: Option<MetricSpec>,
+    metric: MetricSpec,
     seed: u64,
 }
 
@@ -121,7 +121,6 @@ impl Shuffled<'_> {
         let (at_once, _reserved) = self.room(tables)?;
         let whole = scores_of_tables(model, 1, rows, |_, start, len| Ok(self.inputs.slice(start, len)))?.swap_remove(0);
         let before = self.value(whole)?;
-        let metric = self.metric.clone().unwrap_or(model.fitted().scoring().metric.into());
         let mut sums = vec![0.0; columns];
         let mut orders = BTreeMap::new();
         for first in (0..tables).step_by(at_once) {
@@ -137,7 +136,7 @@ impl Shuffled<'_> {
                 self.inputs.with_column_of(column, start, &orders[&repeat][start..start + len])
             })?;
             let values = on_all_threads(|| scores.into_par_iter().map(|s| self.value(s)).collect::<PolarsResult<Vec<f64>>>())?;
-            values.into_iter().enumerate().for_each(|(table, after)| sums[of(table).1] += worse_by(&metric, before, after));
+            values.into_iter().enumerate().for_each(|(table, after)| sums[of(table).1] += worse_by(&self.metric, before, after));
         }
         Ok(sums.into_iter().map(|sum| sum / repeats as f64).collect())
     }
@@ -164,7 +163,7 @@ impl Shuffled<'_> {
     }
 
     fn value(&self, scores: Vec<Vec<f64>>) -> PolarsResult<f64> {
-        self.measured.score(self.metric.as_ref(), &scores)
+        self.measured.score(&self.metric, &scores, &[])
     }
 }
 
@@ -192,6 +191,7 @@ fn values_of(inputs: &[Series], kwargs: &ImportanceKwargs) -> PolarsResult<Optio
         Kind::LossChange => Explained { measured, inputs }.loss_changes()?,
         Kind::Permutation => {
             let metric = metric_of(kwargs.metric.as_deref())?;
+            let metric = metric.unwrap_or_else(|| measured.ready.model.fitted().scoring().metric.into());
             Shuffled { measured, inputs, metric, seed: kwargs.seed }.rises(kwargs.repeats)?
         }
     };

@@ -10,9 +10,9 @@ use crate::threads::for_blocks;
 use crate::{errors, labels};
 use polars::prelude::*;
 use std::sync::Arc;
+use taiga_engine::dataset::row_groups::RowGroups;
 use taiga_engine::dataset::weights::row_weights;
 use taiga_engine::dataset::{ClassWeight, Input, Target};
-use taiga_engine::dataset::row_groups::RowGroups;
 use taiga_engine::error::RowsFault;
 use taiga_engine::learners::applied::{Output, Values};
 use taiga_engine::metrics::{MetricSpec, Rows};
@@ -90,13 +90,13 @@ impl Measured {
         self.table.inputs(&self.ready)
     }
 
-    /// Measures scores of the rows, or predictions of a model that has no scores, `[output][row]`: by the model's own metric unless
-    /// told.
-    pub fn score(&self, metric: Option<&MetricSpec>, scores: &[Vec<f64>]) -> PolarsResult<f64> {
+    /// Measures scores of the rows, or predictions of a model that has no scores, `[output][row]`.
+    /// `columns`: what the metric reads beside the target.
+    pub fn score(&self, metric: &MetricSpec, scores: &[Vec<f64>], columns: &[Vec<f64>]) -> PolarsResult<f64> {
         let scoring = self.ready.model.fitted().scoring();
         let (weight, groups) = (self.weight.as_deref(), self.groups.as_ref());
-        let rows = Rows { weight, groups, columns: &self.of_metric, ..rows_of(&scoring, scores, &self.target) };
-        score(metric.unwrap_or(&scoring.metric.into()), &rows).map_err(errors::compute)
+        let rows = Rows { weight, groups, columns, named: &self.of_metric, ..rows_of(&scoring, scores, &self.target) };
+        score(metric, &rows).map_err(errors::compute)
     }
 
     /// Leaves out rows of weight 0, which are as if they were not there.
@@ -201,7 +201,7 @@ fn only(models: &BinaryChunked) -> PolarsResult<Option<&[u8]>> {
 }
 
 /// The one column of a struct: so a selector stays one input.
-fn role(input: &Series) -> PolarsResult<Series> {
+pub fn role(input: &Series) -> PolarsResult<Series> {
     match input.struct_()?.fields_as_series().as_slice() {
         [one] => Ok(one.clone()),
         several => Err(errors::data(format!("the target, and a weight, are one column each, not {}", several.len()))),

@@ -4,7 +4,7 @@ use super::fit::tree_params;
 use super::model::{Model, Units};
 use super::params::BoostingParams;
 use super::prepare;
-use super::schema::{check_class_weight, measured_metrics};
+use super::schema::{check_class_weight, check_times, measured_metrics};
 use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
 use crate::dataset::{Input, checks, target};
@@ -61,6 +61,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let kind = if classes == 1 { LossKind::Logloss } else { resolved };
     let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     prepare::check_loss_columns(input, params)?;
+    check_times(loss.as_ref(), &[], input.loss_columns.times.is_given())?;
     if classes != 1 {
         measured_metrics(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
     }
@@ -75,7 +76,9 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     };
     let params = &params.with_huber_delta(kind, &[], || prepare::huber_delta(&table, &data));
     let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
-    let start = prepare::start(&table, loss.as_ref(), &data, loss.outputs())?.start;
+    let bounds = prepare::bounds(&table, loss.as_ref(), &[], &data.values)?;
+    let columns = prepare::loss_columns(&table, loss.as_ref(), bounds.as_ref())?;
+    let start = prepare::start(&table, loss.as_ref(), &data, &columns)?.start;
     Ok(Model {
         params: params.kept(),
         loss: kind,

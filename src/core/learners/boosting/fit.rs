@@ -3,11 +3,11 @@
 
 use super::categorical_features::CategoricalFeatures;
 use super::finish::{UsedFeatures, finish};
-use super::measured::{MeasuredRows, Origin};
+use super::measured::{MeasuredRows, MeasuredTable, Origin};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, check_groups, constraints, measured_metrics};
+use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
 use super::{needed, prepare};
@@ -15,11 +15,13 @@ use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
+use crate::dataset::positions::PositionFactors;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
+use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::{LeafRule, Loss, LossKind, loss, resolve_loss};
 use crate::memory::Reservation;
 use crate::metrics::MetricSpec;
@@ -39,6 +41,9 @@ use crate::tree::{Leaf, Tree};
 /// [`Error::Interrupted`] when `monitor` asks to stop; what the device reports.
 pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
     params.validate()?;
+    if params.position_factors.is_some() {
+        return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
+    }
     let rows = checks::check_table(input)?;
     let pool = ThreadPool::new(threads(params, rows, input.features.len()))?;
     pool.enter(|| fit_on(&pool, input, params, devices, monitor))
@@ -65,7 +70,9 @@ fn fit_on(
     prepare::check_loss_columns(input, params)?;
     let outputs = raw_loss.outputs();
     let metrics = measured_metrics(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+    check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
     check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
+    check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -112,19 +119,22 @@ fn fit_checked(
     let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
     features.constrain(&tree_params.interaction);
 
-    let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, outputs)?;
+    let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
+    let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
+    let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, &columns)?;
     let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
     let measured = if metrics.is_empty() {
         None
     } else {
         let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
-        let of_rows = (&data.values[..], weight.as_deref(), groups.as_ref());
-        Some(MeasuredRows::new(metrics, input, params, raw_loss.as_ref(), of_rows, &Origin { start: &start, offset, unit })?)
+        let table = MeasuredTable { values: &data.values, weight: weight.as_deref(), groups: groups.as_ref(), bounds: bounds.as_ref() };
+        Some(MeasuredRows::new(metrics, input, params, raw_loss.as_ref(), &table, &Origin { start: &start, offset, unit })?)
     };
     drop(data.values);
     let loss = loss(kind, &params.loss_params(), classes, unit)?;
-    let loss_columns = prepare::loss_columns(input)?;
+    let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
     prepare::check_derivatives(input, loss.as_ref(), (&training_target, &scores[0], &loss_columns), (start[0], unit))?;
+    let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &scores[0]))?;
     let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
     // What both derivatives are in units of.
     let weight_unit = data.weight_unit * factor;
@@ -138,6 +148,11 @@ fn fit_checked(
     let trees = params.rounds as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
     let rows = training_target.len();
+    let of_rows = input.loss_columns.positions.as_ref();
+    let rank_position_l2 = params.rank_position_l2.or(of_rows.map(|_| 0.0));
+    let rule = StepRule { learning_rate: params.learning_rate, l2: rank_position_l2.unwrap_or(0.0) };
+    let positions = of_rows.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
+    let trained: Option<Vec<bool>> = positions.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
     let data = TrainingData {
         features: &coded,
         sources: &sources,
@@ -145,6 +160,8 @@ fn fit_checked(
         weight: data.weights,
         columns: loss_columns,
         groups: groups.filter(|_| loss.by_group().is_some()),
+        positions,
+        risk_sets,
         scores,
         held_out: input.held_out,
         measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
@@ -167,12 +184,16 @@ fn fit_checked(
         fitted = Some(rounds.run(backend, &mut features)?);
         Ok(())
     })?;
-    let (mut trees, gains, history) = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
+    let Boosted { mut trees, gains, history, factors } = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
     let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
     let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
+    let position_factors = of_rows.zip(factors).zip(trained).map(|((positions, factors), trained)| {
+        let of_trained: Vec<Option<f64>> = factors.into_iter().zip(trained).map(|(factor, trained)| trained.then_some(factor)).collect();
+        PositionFactors::ascending(&positions.labels, &of_trained)
+    });
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
-        params: params.kept(),
+        params: BoostingParams { rank_position_l2, position_factors, ..params.kept() },
         loss: kind,
         target: input.target_name.clone(),
         features,
@@ -189,6 +210,16 @@ fn fit_checked(
     })
 }
 
+/// What the boosting rounds give.
+struct Boosted {
+    trees: Vec<Tree>,
+    /// Of each tree the exponent of what its gains are in units of.
+    gains: Vec<i32>,
+    history: Option<History>,
+    /// What each position adds to a score after the last tree's step.
+    factors: Option<Vec<f64>>,
+}
+
 /// What the boosting rounds need beside a backend.
 struct Rounds<'a> {
     params: &'a BoostingParams,
@@ -203,10 +234,9 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metrics of
     /// the measured rows; until all trees are grown or the metric no longer improves.
-    /// With each tree the exponent of what its gains are in units of.
-    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
+    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<Boosted> {
         let (params, outputs) = (self.params, self.loss.outputs());
-        let (mut trees, mut gains) = (vec![], vec![]);
+        let (mut trees, mut gains, mut factors) = (vec![], vec![], None);
         let mut least_gains = vec![f64::INFINITY; outputs];
         let mut history = self.measured.and_then(MeasuredRows::history);
         let loss_params = params.loss_params();
@@ -227,6 +257,9 @@ impl Rounds<'_> {
                 _ => None,
             };
             self.monitor.round(round + 1, params.rounds, value);
+            if params.early_stopping.is_some() && history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
+                factors = backend.position_factors()?;
+            }
             if let (Some(history), Some(patience)) = (&history, params.early_stopping)
                 && history.rounds_since_best() >= patience
             {
@@ -237,7 +270,10 @@ impl Rounds<'_> {
             trees.truncate((history.best as usize + 1) * outputs);
         }
         features.subsets = backend.category_sets().to_vec();
-        Ok((trees, gains, history))
+        if params.early_stopping.is_none() {
+            factors = backend.position_factors()?;
+        }
+        Ok(Boosted { trees, gains, history, factors })
     }
 
     /// Grows tree `number` of the fit for `output` and gives its leaves their values; with the exponent of what its gains are

@@ -20,6 +20,14 @@ pub struct Origin<'a> {
     pub unit: f64,
 }
 
+/// What metrics read of a table's rows: the target, what they weigh, their groups, and the bounds of the times of their events.
+pub struct MeasuredTable<'a> {
+    pub values: &'a [f64],
+    pub weight: Option<&'a [f32]>,
+    pub groups: Option<&'a RowGroups>,
+    pub bounds: Option<&'a [Vec<f64>; 2]>,
+}
+
 /// The sets of rows that are measured, each by the same metrics; the first metric of the first set decides.
 pub struct MeasuredRows {
     metrics: Vec<MetricSpec>,
@@ -39,13 +47,15 @@ struct MeasuredSet {
     groups: Option<RowGroups>,
     /// What is added to the scores: `[output][row]`.
     offset: Vec<Vec<f64>>,
+    /// The bounds of the times of events.
+    bounds: Vec<Vec<f64>>,
     /// What metrics of one's own read.
     columns: Vec<(String, Vec<f64>)>,
 }
 
 impl MeasuredRows {
     /// Takes what is measured out of a table: its held-out rows set by set, and behind them, where that is asked for, those that are
-    /// trained on. `values`: the target; `weight`: what all rows weigh; `groups`: those of all rows.
+    /// trained on.
     ///
     /// # Errors
     /// For sets without rows, for one called as the training rows are, and for groups that are divided between sets.
@@ -54,12 +64,13 @@ impl MeasuredRows {
         input: &Input<'_>,
         params: &BoostingParams,
         loss: &dyn Loss,
-        (values, weight, groups): (&[f64], Option<&[f32]>, Option<&RowGroups>),
+        &MeasuredTable { values, weight, groups, bounds }: &MeasuredTable<'_>,
         origin: &Origin<'_>,
     ) -> Result<MeasuredRows> {
         let mut sets = held_out_sets(input)?;
         check_columns(&metrics, input)?;
-        if let Some(groups) = groups {
+        // Of times groups are strata, which may stand on both sides.
+        if let (Some(groups), false) = (groups, loss.reads_times()) {
             check_groups(groups, input, &sets)?;
         }
         let all_rows = params.measures_training();
@@ -71,7 +82,8 @@ impl MeasuredRows {
             let rows = (0..values.len()).filter(|row| !input.held_out.is_some_and(|h| h[*row])).collect();
             sets.push(EvalRows { name: Some(TRAINING.into()), rows });
         }
-        let groups = groups.filter(|_| metrics.iter().any(MetricSpec::reads_groups));
+        let groups = groups.filter(|_| metrics.iter().any(|metric| metric.reads_groups() || metric.reads_times()));
+        let bounds = bounds.filter(|_| metrics.iter().any(MetricSpec::reads_times));
         // Where each row stands among those whose scores are read.
         let places: Option<Vec<usize>> = (!all_rows && sets.len() > 1).then(|| {
             let mut next = 0;
@@ -97,6 +109,7 @@ impl MeasuredRows {
                 weight: weight.map(|w| rows.iter().map(|row| f64::from(w[*row])).collect()),
                 groups: groups.map(|g| g.of_rows(&rows)),
                 offset: (0..origin.start.len()).map(offset).collect(),
+                bounds: bounds.map_or(vec![], |b| b.iter().map(|b| rows.iter().map(|row| b[*row]).collect()).collect()),
                 columns: input.evaluation.columns.iter().map(|c| (c.name().to_string(), c.gather_f64(&rows))).collect(),
                 places: match &places {
                     Some(places) => Some(rows.iter().map(|row| places[*row]).collect()),
@@ -127,7 +140,8 @@ impl MeasuredRows {
         for set in &self.sets {
             let scores: Vec<Vec<f64>> = scores.iter().zip(&set.offset).map(|(s, o)| set.raw(s, o, self.unit)).collect();
             let (weight, groups) = (set.weight.as_deref(), set.groups.as_ref());
-            let rows = Rows { weight, groups, columns: &set.columns, ..Rows::new(&scores, loss.link(), &set.target, params) };
+            let rows =
+                Rows { weight, groups, columns: &set.bounds, named: &set.columns, ..Rows::new(&scores, loss.link(), &set.target, params) };
             for spec in &self.metrics {
                 let value = metric(spec, &rows);
                 if value.is_nan() {

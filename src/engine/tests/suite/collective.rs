@@ -123,9 +123,13 @@ impl TreeSteps for Shards<'_> {
         self.all(|shard| shard.update_scores())
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn position_factors(&self) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         let answers: Vec<Result<Vec<Vec<f32>>>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.held_out_scores())).collect();
+            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.measured_scores())).collect();
             threads.into_iter().map(|t| t.join().expect("no panic")).collect()
         });
         answers.into_iter().next().expect("a shard")
@@ -163,6 +167,8 @@ impl TreeDevices for Dealt {
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
                 columns: vec![],
                 groups: None,
+                positions: None,
+                risk_sets: None,
                 held_out: data.held_out.map(|h| &h[own.clone()]),
                 shard: RowShard { collective: &ends[k], first: own.start, all: rows },
                 ..data

@@ -28,6 +28,8 @@ impl Model {
             return Ok(self);
         }
         self.params.rounds = rounds as u32;
+        // Those of positions are known after the last round alone.
+        self.params.position_factors = None;
         self.trees.truncate(rounds * self.outputs());
         self.history = self.history.map(|whole| whole.head(rounds));
         self.keep_used();

@@ -76,7 +76,9 @@ fn curves_of_sets_are_scores_of_the_first_rounds() {
             let mut t = held_out(if loss == "rmse" { table(800, 5) } else { classes(800, 5) });
             let mut dice = Dice::new(9);
             t.weight = weighed.then(|| (0..t.rows()).map(|_| 0.5 + dice.unit()).collect());
-            let p = params(json!({ "rounds": 6, "loss": loss, "metric": [text, if loss == "rmse" { "mae" } else { "accuracy" }], "eval_train": true }));
+            let p = params(
+                json!({ "rounds": 6, "loss": loss, "metric": [text, if loss == "rmse" { "mae" } else { "accuracy" }], "eval_train": true }),
+            );
             let model = fit(&input(&t), &p, &Quiet).expect("a model");
             let plain = t.fit(&params(json!({ "rounds": 6, "loss": loss })));
             assert_eq!(model.trees, plain.trees);
@@ -108,7 +110,8 @@ fn training_rows_alone_are_measured() {
     let history = model.history.as_ref().expect("a history");
     assert_eq!((history.set.as_deref(), history.values.len()), (Some("train"), 5));
     close(history.values[4], score(&model, 5, "rmse", Link::Identity, &t), "rmse");
-    let error = BoostingParams::check_call(&json!({ "early_stopping": 3, "eval_train": true, "metric": "mae" }), false).expect_err("no rows");
+    let error =
+        BoostingParams::check_call(&json!({ "early_stopping": 3, "eval_train": true, "metric": "mae" }), false).expect_err("no rows");
     assert!(error.to_string().contains("early_stopping") && !error.to_string().contains("`metric`"), "{error}");
 }
 
