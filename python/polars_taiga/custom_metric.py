@@ -221,6 +221,9 @@ def _split_text(text: str) -> tuple[str, list[str]]:
         while depth and end < len(text):
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
+        if depth:
+            msg = f"metric: the bracket of a mean( is not closed in {text!r}"
+            raise ValueError(msg)
         inner = text[found.end() : end - 1].strip()
         if inner not in means:
             means.append(inner)

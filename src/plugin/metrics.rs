@@ -22,6 +22,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::losses::{Link, LossParams};
 use taiga_engine::metrics::{MetricKind, MetricSpec, Rows};
 use taiga_engine::model::score::score;
+use taiga_engine::symbolic::CustomMetric;
 
 /// What Python says of a metric.
 #[derive(Deserialize)]
@@ -55,7 +56,10 @@ pub fn metric_problem(json: &str) -> PyResult<Option<String>> {
 /// The columns that a metric of one's own reads beside target and prediction, given as JSON.
 #[pyfunction]
 pub fn metric_columns(json: &str) -> PyResult<Vec<String>> {
-    guarded(|| Ok(metric_from_json(json).map_err(|e| value_error(errors::text(e)))?.columns().to_vec()))
+    guarded(|| {
+        let own: CustomMetric = serde_json::from_str(json).map_err(value_error)?;
+        Ok(MetricSpec::own(&own).map_err(value_error)?.columns().to_vec())
+    })
 }
 
 fn metric_field(_inputs: &[Field], kwargs: MetricKwargs) -> PolarsResult<Field> {

@@ -1,7 +1,7 @@
 //! Metrics of one's own: means of formulas of a row, and a formula of these means.
 
 use super::graph::{Graph, Input};
-use super::parse::{MOST_COLUMNS, parse};
+use super::parse::{MOST_COLUMNS, parse, parse_mean};
 use super::program::Program;
 use super::run::{TILE, Tiles};
 use crate::error::{Error, Result};
@@ -60,7 +60,7 @@ impl CustomMetric {
         let (mut graph, mut columns) = (Graph::default(), vec![]);
         graph.input(Input::Target);
         graph.input(Input::Score);
-        let parsed = self.means.iter().map(|mean| parse(mean, PREDICTION, &mut graph, &mut columns).map_err(fault));
+        let parsed = self.means.iter().map(|mean| parse_mean(mean, PREDICTION, &mut graph, &mut columns).map_err(fault));
         let means = parsed.collect::<Result<Vec<_>>>()?;
         let (mut outer, mut read) = (Graph::default(), vec![]);
         outer.input(Input::Target);

@@ -68,13 +68,24 @@ impl Value {
 /// # Errors
 /// What is wrong with the text, and where.
 pub(super) fn parse(text: &str, score: &'static str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Id, String> {
+    let value = read(text, score, graph, columns)?;
+    if value.is_condition {
+        return Err("it is a condition, and no number: take when(condition).then(a).otherwise(b)".into());
+    }
+    Ok(value.id)
+}
+
+/// Reads a formula of which a mean is taken, as [`parse`] does; a condition is 1 or 0.
+pub(super) fn parse_mean(text: &str, score: &'static str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Id, String> {
+    Ok(read(text, score, graph, columns)?.id)
+}
+
+fn read(text: &str, score: &'static str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Value, String> {
     if text.len() > LONGEST_TEXT {
         return Err(format!("its formula has {} bytes, {LONGEST_TEXT} are the most", text.len()));
     }
     let tokens = tokens(text)?;
-    let mut parser = Parser { tokens, at: 0, score, graph, columns, named: vec![], depth: 0 };
-    let value = parser.formula()?;
-    parser.expect_number(value)
+    Parser { tokens, at: 0, score, graph, columns, named: vec![], depth: 0 }.formula()
 }
 
 /// Cuts a text into tokens, each with its place.
@@ -201,13 +212,6 @@ impl Parser<'_> {
             Token::Name(name) | Token::Column(name) => format!("{what} before `{name}` at character {}", at + 1),
             Token::Sign(sign) => format!("{what} before {sign:?} at character {}", at + 1),
         }
-    }
-
-    fn expect_number(&self, value: Value) -> Parsed<Id> {
-        if !value.is_condition {
-            return Ok(value.id);
-        }
-        Err("it is a condition, and no number: take when(condition).then(a).otherwise(b)".into())
     }
 
     fn expect_condition(&self, value: Value, by: &str) -> Parsed<Id> {

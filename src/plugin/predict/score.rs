@@ -6,6 +6,7 @@ use crate::errors;
 use crate::export::{Answer, Length, export};
 use crate::fit::OnError;
 use crate::monitor::{self, expression};
+use crate::threads::on_all_threads;
 use crate::times::TimeColumns;
 use polars::prelude::*;
 use serde::Deserialize;
@@ -85,7 +86,7 @@ fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>
         let text = format!("parameter `event`: metric=\"{metric}\" needs it, or `lower` and `upper`");
         return Err(errors::data(text));
     }
-    measured.score(&metric, &scores, &columns).map(Some)
+    on_all_threads(|| measured.score(&metric, &scores, &columns)).map(Some)
 }
 
 fn score_field(inputs: &[Field], kwargs: ScoreKwargs) -> PolarsResult<Field> {

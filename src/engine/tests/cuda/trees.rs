@@ -342,6 +342,24 @@ fn groups_of_rows() {
     }
 }
 
+/// Proves equal curves of the training rows and of several metrics, with held-out rows and without, of one output and of several, on
+/// trees that grow whole on the device.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn measured_training_rows() {
+    gpu();
+    for (case, (loss, metrics)) in [("rmse", json!(["rmse", "mae"])), ("multiclass", json!(["multiclass", "f1"]))].into_iter().enumerate() {
+        for held_out in [false, true] {
+            for policy in ["symmetric", "depthwise", "leafwise"] {
+                let mut t = table(3_000, 6, loss, case as u64);
+                t.held_out = held_out.then(|| (0..3_000).map(|i| i % 5 == 2).collect());
+                let p = json!({ "loss": loss, "metric": metrics, "eval_train": true, "rounds": 6, "policy": policy });
+                compare(&t, &params(p), &format!("{loss}, held out {held_out}, {policy}"));
+            }
+        }
+    }
+}
+
 /// Proves equal bytes, and equal errors, of fits drawn at random; `TAIGA_RANDOM_FITS` says how many.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
