@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import polars as pl
 import polars.selectors as cs
@@ -11,6 +11,7 @@ import polars.selectors as cs
 from polars_taiga import _fit, _taiga
 from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
+from polars_taiga.custom_metric import CustomMetric, columns_of
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
@@ -55,12 +56,18 @@ Metric = Literal[
     "huber",
     "expectile",
     "mape",
+    "rmsle",
     "log_cosh",
     "logloss",
     "cross_entropy",
     "focal",
     "auc",
+    "average_precision",
     "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "mcc",
+    "ece",
     "multiclass",
     "ova",
     "poisson",
@@ -77,6 +84,8 @@ Metric = Literal[
     "brier",
     "custom",
 ]
+Metrics: TypeAlias = Metric | str | CustomMetric | Sequence[Metric | str | CustomMetric]
+"""A metric by its name, with what it takes behind an `@` (`"ndcg@5"`), or several of them."""
 
 
 Ctr = Literal["borders", "buckets", "binarized_target_mean_value", "float_target_mean_value", "counter"]
@@ -133,7 +142,8 @@ class GbdtParams(TypedDict, total=False):
     max_cat_threshold: int
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     positive: bool | int | float | str | None
-    metric: Metric | None
+    metric: Metrics | None
+    eval_train: bool
     early_stopping: int | None
     seed: int
     n_threads: int | None
@@ -197,6 +207,9 @@ def fit_gbdt(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each round, and they train nothing. Of a `group` all rows are held out or none.
+        Or a String, Categorical or Enum column of the names of held-out sets, null where a row trains: each set is
+        measured by itself (`Model.history` has a column for each), and the first in the order of their names, of an
+        Enum in that of its type, decides over early stopping.
     group
         A column or expression that says which rows are ranked together, such as a query's number: an integer, text,
         category or date, without nulls. Rows of a group need not stand side by side. For the losses and metrics of
@@ -429,15 +442,22 @@ def fit_gbdt(
         Of two classes, the label whose probability is predicted, in its own type; it is then the last of
         `Model.classes`. Default: the last one as they stand, see `target`. (scikit-learn: `pos_label`.)
     metric
-        What is measured on the held-out rows: `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`,
-        `"expectile"`, `"mape"`, `"log_cosh"`, `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"accuracy"`,
-        `"multiclass"`, `"ova"` (the log losses of each class, in the mean), `"poisson"`, `"gamma"`, `"tweedie"`,
-        `"gaussian"` (the mean negative log likelihood), and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
+        What is measured on the held-out rows, or a list of that, `["auc", "logloss"]`, of which the first decides over
+        early stopping: of numbers `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`, `"expectile"`, `"mape"`,
+        `"rmsle"`, `"log_cosh"`, `"poisson"`, `"gamma"`, `"tweedie"`, `"gaussian"` (the mean negative log likelihood);
+        of classes `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"average_precision"`, `"accuracy"`,
+        `"balanced_accuracy"`, `"f1"`, `"mcc"`, `"ece"` (the expected calibration error), `"multiclass"`, `"ova"` (the
+        log losses of each class, in the mean); and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
         orders; a target above 0 is relevant), and of survival `"concordance"` (Harrell's), `"cox_nloglik"` (per event,
         the held-out rows at risk among themselves), `"aft_nloglik"` and `"brier"` (integrated; docs/survival.md);
         default the loss itself, and `"ndcg"` where the loss ranks. Those of a single number are of the mean under
-        `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
+        `loss="gaussian"`. Some take a parameter behind an `@`: `"ndcg@5"`, `"quantile@0.9"`, `"ece@20"`,
+        `"auc@weighted"` (`docs/metrics.md`). Or a metric of your own, which `tg.metric` makes. (XGBoost, CatBoost:
+        `eval_metric`.)
+    eval_train
+        Whether the rows that are trained on are measured as well, after each round; default False. `Model.history` has
+        them as `train`. They decide over nothing while rows are held out.
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)
@@ -501,6 +521,12 @@ def fit_gbdt(
     if isinstance(own, CustomLoss):
         # The engine's parameters are two: that the loss is one's own, and its formulas.
         params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
+    metrics = params.get("metric")
+    if isinstance(metrics, CustomMetric):
+        params = {**params, "metric": metrics._formulas()}  # type: ignore[typeddict-item]
+    elif isinstance(metrics, list | tuple):
+        several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
+        params = {**params, "metric": several}  # type: ignore[typeddict-item]
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {
@@ -514,6 +540,9 @@ def fit_gbdt(
     roles |= {"event": event, "lower": lower, "upper": upper}
     if isinstance(own, CustomLoss) and own.columns:
         roles["loss_columns"] = cs.by_name(*own.columns)
+    if held_out or params.get("eval_train"):
+        read = columns_of(metrics)
+        roles["metric_columns"] = cs.by_name(*read) if read else None
     return _fit.expr(
         problems,
         columns,

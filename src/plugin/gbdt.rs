@@ -4,6 +4,7 @@ use crate::categories;
 use crate::columns::{Feature, Numbers};
 use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
+use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
@@ -12,7 +13,7 @@ use crate::times::{self, TIMES, TimeColumns};
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
-use taiga_engine::dataset::{Input, LossColumns};
+use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
@@ -30,6 +31,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
         return Err(errors::data("there are no features"));
     }
     let types = fields.check(&params.categorical)?;
+    held_out::check(fields, true)?;
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if !is_known(dtype) {
         return Ok(());
@@ -79,11 +81,14 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = parts.all("loss_columns")?;
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+    let of_metrics = parts.all("metric_columns")?;
+    let of_metrics = of_metrics.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::feature(s)));
+    let of_metrics = of_metrics.collect::<PolarsResult<Vec<_>>>()?;
     let position = parts.one("position")?;
     let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
     let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
-    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
+    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -92,7 +97,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
-        held_out: held_out.as_deref(),
+        held_out: held_out.as_ref().map(|h| h.marks.as_slice()),
+        evaluation: Evaluation {
+            sets: held_out.as_ref().and_then(|h| h.sets.clone()),
+            columns: of_metrics.iter().map(Numbers::column).collect(),
+        },
         loss_columns: LossColumns {
             groups: groups.as_deref().map(Cow::Borrowed),
             positions,

@@ -145,7 +145,7 @@ fn nulls(series: &Series) -> PolarsResult<()> {
 }
 
 /// Ascending distinct values, and the index of each value among them.
-fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>) -> PolarsResult<(Vec<u32>, Vec<T>)> {
+pub fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>) -> PolarsResult<(Vec<u32>, Vec<T>)> {
     let mut seen: HashMap<T, u32> = HashMap::new();
     let mut distinct = vec![];
     let mut codes = Vec::with_capacity(values.size_hint().0);

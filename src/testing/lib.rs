@@ -129,6 +129,7 @@ impl Table {
             weight: self.weight.as_ref().map(|w| Column::from_f64("w", w)),
             baseline: self.baseline.iter().enumerate().map(|(i, b)| Column::from_f64(format!("b{i}"), b)).collect(),
             held_out: self.held_out.as_deref(),
+            evaluation: Default::default(),
             loss_columns: LossColumns {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 positions: self.positions.as_deref().map(positions),

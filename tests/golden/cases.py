@@ -174,6 +174,16 @@ def gbdt() -> Cases:
             extras["node-fraction"] = {"feature_fraction_node": 0.6}
         for name, extra in extras.items():
             cases[f"gbdt-{policy}-{name}"] = _gbdt(1500, "number", NUMBERS, **more, **extra)
+        cases[f"gbdt-{policy}-metrics-several"] = _gbdt(
+            1500,
+            "binary",
+            NUMBERS,
+            eval=pl.when("held").then(pl.when(pl.col("i") < 20).then(pl.lit("low")).otherwise(pl.lit("high"))),
+            metric=["auc", "ece@10", "f1", tg.metric(lambda y, p: tg.mean(abs(y - p)).sqrt(), name="own")],
+            eval_train=True,
+            weight="w",
+            **more,
+        )
         for metric in ["auc", "accuracy", "logloss", "mae"]:
             cases[f"gbdt-{policy}-metric-{metric}"] = _gbdt(
                 1500, "binary", NUMBERS, eval="held", metric=metric, weight="w", **more

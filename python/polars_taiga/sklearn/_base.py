@@ -168,6 +168,8 @@ class Learner(Estimator):
 
     # Whether rows have groups.
     _grouped: ClassVar[bool] = False
+    # How many sets `eval_set` may hold.
+    _most_sets: ClassVar[int] = 1
 
     # The parameters that name columns.
     _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
@@ -203,8 +205,8 @@ class Learner(Estimator):
         grouped = self._grouped
         parts = [(self._frame(X, reset=True), y, sample_weight)]
         if eval_set is not None:
-            held_out = _held_out(eval_set, "group" if grouped else "sample_weight")
-            parts.append((self._frame(held_out[0], reset=False), *held_out[1:]))
+            for table, labels, beside in _held_out(eval_set, "group" if grouped else "sample_weight", self._most_sets):
+                parts.append((self._frame(table, reset=False), labels, beside))
         features = parts[0][0].columns
         roles = {role: free(role, features) for role in ("target", "weight", "eval", "group")}
         weighted = not grouped and any(weight is not None for _, _, weight in parts)
@@ -213,7 +215,10 @@ class Learner(Estimator):
             weights = None if grouped else _data.as_weights(beside, frame.height)
             values = self._target(target, reset=i == 0, weights=weights)
             check_consistent_length(values, frame)
-            own = {"target": values, "eval": pl.repeat(i == 1, frame.height, eager=True)}
+            # Several sets have names.
+            mark = i == 1 if len(parts) <= 2 else f"valid_{i - 1}" if i else None
+            dtype = pl.Boolean if isinstance(mark, bool) else pl.String
+            own = {"target": values, "eval": pl.repeat(mark, frame.height, dtype=dtype, eager=True)}
             if grouped:
                 own["group"] = _data.as_groups(beside, frame.height, i if len(parts) > 1 else None)
             if weighted:
@@ -247,14 +252,14 @@ class Learner(Estimator):
         return [column.to_numpy(writable=True) for column in columns]
 
 
-def _held_out(eval_set: Any, beside: str) -> tuple[Any, Any, Any]:
-    """The table, target and what stands beside (None: nothing) of `eval_set`."""
-    if isinstance(eval_set, list) and len(eval_set) == 1:
-        eval_set = eval_set[0]
-    if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
-        msg = f"eval_set: it is a tuple (X, y) or (X, y, {beside}), or a list of one such tuple"
+def _held_out(eval_set: Any, beside: str, most: int) -> list[tuple[Any, Any, Any]]:
+    """Of each set of `eval_set` the table, the target and what stands beside (None: nothing)."""
+    sets = eval_set if isinstance(eval_set, list) and eval_set else [eval_set]
+    if len(sets) > most or not all(isinstance(one, tuple) and len(one) in (2, 3) for one in sets):
+        several = "one such tuple" if most == 1 else f"1 to {most} such tuples"
+        msg = f"eval_set: it is a tuple (X, y) or (X, y, {beside}), or a list of {several}"
         raise ValueError(msg)
-    return (*eval_set, None) if len(eval_set) == 2 else eval_set
+    return [(*one, None) if len(one) == 2 else one for one in sets]
 
 
 def free(role: str, taken: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from polars_taiga.sklearn._docs import documented
 if TYPE_CHECKING:
     import numpy as np
 
-    from polars_taiga.gbdt import Ctr, Loss, Metric
+    from polars_taiga.gbdt import Ctr, Loss, Metrics
     from polars_taiga.loss import CustomLoss
 
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
@@ -34,6 +34,8 @@ class Gbdt(Learner):
     """What all of them have."""
 
     loss: str | CustomLoss
+    # `valid_10` would stand before `valid_2`.
+    _most_sets = 10
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, position: Any = None) -> None:  # noqa: N803
         """Fit the model; `position`: where the training rows, which stand first in the table, were shown."""
@@ -154,7 +156,8 @@ class GbdtClassifier(Classifier, Gbdt):
         cat_l2: float = 10.0,
         max_cat_threshold: int = 32,
         class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
-        metric: Metric | None = None,
+        metric: Metrics | None = None,
+        eval_train: bool = False,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
@@ -179,7 +182,8 @@ class GbdtClassifier(Classifier, Gbdt):
             A weight for each row, not negative, not all zero.
         eval_set
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
-            or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+            or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
+            `early_stopping` needs it; `model_.history` has what was measured.
 
         Returns
         -------
@@ -330,7 +334,8 @@ class GbdtRegressor(Regressor, Gbdt):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         max_cat_threshold: int = 32,
-        metric: Metric | None = None,
+        metric: Metrics | None = None,
+        eval_train: bool = False,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
@@ -355,7 +360,8 @@ class GbdtRegressor(Regressor, Gbdt):
             A weight for each row, not negative, not all zero.
         eval_set
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
-            or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+            or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
+            `early_stopping` needs it; `model_.history` has what was measured.
 
         Returns
         -------

@@ -30,6 +30,7 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
         .chain(&input.weight)
         .chain(&input.baseline)
         .chain(&input.loss_columns.numbers)
+        .chain(&input.evaluation.columns)
         .chain(input.loss_columns.times.columns());
     for c in columns {
         if c.len() != rows {

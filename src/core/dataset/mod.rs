@@ -3,14 +3,15 @@
 //! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
-//! - [`coded`]: borders of its features; [`row_groups`]: the groups that rows form; [`positions`]: where they were shown.
-//! - [`event_times`]: when events of rows happened, as far as is known.
+//! - [`evaluation`]: what is read to measure rows; [`coded`]: borders of its features; [`row_groups`]: the groups that rows form;
+//!   [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far as is known.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
 pub mod class_weight;
 pub mod coded;
 pub mod counted;
+pub mod evaluation;
 pub mod event_times;
 pub mod labels;
 pub mod monitor;
@@ -22,6 +23,7 @@ pub mod training;
 pub mod weights;
 
 pub use class_weight::{ClassWeight, LabelWeight};
+pub use evaluation::{EvalSets, Evaluation};
 pub use event_times::EventTimes;
 pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
@@ -70,6 +72,8 @@ pub struct Input<'a> {
     pub held_out: Option<&'a [bool]>,
     /// What a loss reads beside the target.
     pub loss_columns: LossColumns<'a>,
+    /// What is read of rows to measure them.
+    pub evaluation: Evaluation<'a>,
 }
 
 /// What a loss reads of each row beside its target.

@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::dataset::target::TargetData;
-use crate::dataset::{ClassWeight, EventTimes, Input, LossColumns, Target};
+use crate::dataset::{ClassWeight, Evaluation, EventTimes, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
@@ -69,6 +69,7 @@ impl Training {
                 numbers: input.loss_columns.numbers.iter().zip(&self.numbers_of_loss).map(|(c, x)| Column::from_f64(named(c), x)).collect(),
                 times: EventTimes { event: of(&times.event, event), lower: of(&times.lower, lower), upper: of(&times.upper, upper) },
             },
+            evaluation: Evaluation::default(),
         }
     }
 

@@ -169,6 +169,7 @@ mod tests {
             baseline: vec![],
             held_out: None,
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         };
         row_weights(&input, &serde_json::from_value(class_weight).unwrap()).unwrap().unwrap()
     }

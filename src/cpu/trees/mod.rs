@@ -54,6 +54,8 @@ pub struct CpuTrees<'a> {
     replicated: bool,
     rows: usize,
     training_rows: usize,
+    /// Whether the scores of all rows are measured.
+    measures_all: bool,
     /// Where these rows stand among all rows of the table.
     of: RowShard<'a>,
     row_sample: RowSample,
@@ -134,6 +136,7 @@ impl<'a> CpuTrees<'a> {
             replicated,
             rows,
             training_rows: rows - held_out,
+            measures_all: data.measures_all,
             of: data.shard,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,

@@ -273,13 +273,17 @@ impl TreeSteps for CpuTrees<'_> {
         Ok(self.grouped.as_ref().and_then(|grouped| grouped.positions.as_ref()).map(PositionFactors::latest))
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let outputs = shards[0].scores.len();
-        let mut out = vec![Vec::with_capacity(self.rows - self.training_rows); outputs];
+        let mut out = vec![Vec::with_capacity(if self.measures_all { self.rows } else { self.rows - self.training_rows }); outputs];
         for batch in 0..self.rows.div_ceil(BATCH) {
             let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
             let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
+            if self.measures_all {
+                out.iter_mut().zip(&shard.scores).for_each(|(o, scores)| o.extend_from_slice(&scores[range.clone()]));
+                continue;
+            }
             let Some(held_out) = &shard.held_out else { continue };
             for (o, scores) in out.iter_mut().zip(&shard.scores) {
                 o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));

@@ -146,6 +146,7 @@ fn shares(
         positions: None,
         risk_sets: None,
         held_out: None,
+        measures_all: false,
         ..*data
     };
     let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

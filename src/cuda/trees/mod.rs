@@ -422,7 +422,7 @@ impl TreeSteps for CudaTrees {
         grouped.position_factors(&self.queue)
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.data.held_out_scores(&self.queue, &self.kernels)
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.measured_scores(&self.queue, &self.kernels)
     }
 }

@@ -289,6 +289,7 @@ mod tests {
             features: &features,
             sources: &sources,
             target: vec![0.0; rows],
+            measures_all: false,
             weight: None,
             scores: vec![],
             columns: vec![],

@@ -3,10 +3,11 @@
 
 use super::categorical_features::CategoricalFeatures;
 use super::finish::{UsedFeatures, finish};
+use super::measured::{MeasuredRows, MeasuredTable, Origin};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, held_out_metric};
+use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
 use super::{needed, prepare};
@@ -21,9 +22,9 @@ use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
 use crate::losses::position_bias::{PositionBias, StepRule};
-use crate::losses::{LeafRule, Location, Loss, LossKind, loss, resolve_loss};
+use crate::losses::{LeafRule, Loss, LossKind, loss, resolve_loss};
 use crate::memory::Reservation;
-use crate::metrics::{MetricKind, metric, undefined};
+use crate::metrics::MetricSpec;
 use crate::model::History;
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
@@ -68,10 +69,10 @@ fn fit_on(
     let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     prepare::check_loss_columns(input, params)?;
     let outputs = raw_loss.outputs();
-    let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+    let metrics = measured_metrics(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
     check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
-    check_groups(kind, measure, input.loss_columns.groups.is_some())?;
-    check_times(raw_loss.as_ref(), measure, input.loss_columns.times.is_given())?;
+    check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
+    check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -85,7 +86,7 @@ fn fit_on(
         let rows = input.features[0].len() - input.held_out_rows();
         return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
-    fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, measure, data, reserved })
+    fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, metrics, data, reserved })
 }
 
 /// A table's target, and what follows from it before anything is computed.
@@ -93,7 +94,8 @@ struct CheckedTarget {
     kind: LossKind,
     /// The loss of scores as they are.
     raw_loss: Box<dyn Loss>,
-    measure: Option<MetricKind>,
+    /// What is measured after each round; none where nothing is.
+    metrics: Vec<MetricSpec>,
     data: TargetData,
     /// The memory that the fit's arrays will take.
     reserved: Reservation,
@@ -106,31 +108,29 @@ fn fit_checked(
     params: &BoostingParams,
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
-    CheckedTarget { kind, raw_loss, measure, data, reserved }: CheckedTarget,
+    CheckedTarget { kind, raw_loss, metrics, data, reserved }: CheckedTarget,
 ) -> Result<Model> {
     let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
     let classes = labels.map_or(0, Labels::len);
-    let params = &params.with_huber_delta(kind, measure.filter(|_| labels.is_none()), || prepare::huber_delta(input, &data));
+    let params = &params.with_huber_delta(kind, if labels.is_none() { &metrics } else { &[] }, || prepare::huber_delta(input, &data));
     let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
     let numeric = coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?;
     let tree_params = tree_params(input, params, &numeric)?;
     let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
     features.constrain(&tree_params.interaction);
 
-    let bounds = prepare::bounds(input, raw_loss.as_ref(), measure, &data.values)?;
+    let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
     let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
     let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, &columns)?;
-    let measured = |kind| {
-        let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
-        Ok(HeldOut::new(kind, input, raw_loss.location(), (&data.values, weight), (&start, offset), unit))
-    };
-    let held_out = measure.map(measured).transpose()?;
-    drop(data.values);
     let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
-    if let (Some(groups), Some(marks), false) = (&groups, input.held_out, raw_loss.reads_times()) {
-        groups.check_held_out(marks)?;
-    }
-    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input).with_columns(bounds.as_ref(), input));
+    let measured = if metrics.is_empty() {
+        None
+    } else {
+        let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
+        let table = MeasuredTable { values: &data.values, weight: weight.as_deref(), groups: groups.as_ref(), bounds: bounds.as_ref() };
+        Some(MeasuredRows::new(metrics, input, params, raw_loss.as_ref(), &table, &Origin { start: &start, offset, unit })?)
+    };
+    drop(data.values);
     let loss = loss(kind, &params.loss_params(), classes, unit)?;
     let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
     prepare::check_derivatives(input, loss.as_ref(), (&training_target, &scores[0], &loss_columns), (start[0], unit))?;
@@ -144,7 +144,7 @@ fn fit_checked(
     let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
-    let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton;
+    let sure = measured.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton;
     let trees = params.rounds as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
     let rows = training_target.len();
@@ -164,6 +164,7 @@ fn fit_checked(
         risk_sets,
         scores,
         held_out: input.held_out,
+        measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
         // A sample of all rows is none.
         row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
         row_fraction: params.row_fraction(),
@@ -176,7 +177,7 @@ fn fit_checked(
     };
     // Its arrays are there now, and count by themselves.
     drop(reserved);
-    let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
+    let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, measured: measured.as_ref(), monitor };
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.rounds as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
@@ -226,18 +227,19 @@ struct Rounds<'a> {
     loss: &'a dyn Loss,
     /// What scores are in units of.
     unit: f64,
-    held_out: Option<&'a HeldOut>,
+    measured: Option<&'a MeasuredRows>,
     monitor: &'a dyn Monitor,
 }
 
 impl Rounds<'_> {
-    /// Round after round: a tree for each output, their values added to the scores, the metric of
-    /// the held-out rows; until all trees are grown or the metric no longer improves.
+    /// Round after round: a tree for each output, their values added to the scores, the metrics of
+    /// the measured rows; until all trees are grown or the metric no longer improves.
     fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<Boosted> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains, mut factors) = (vec![], vec![], None);
         let mut least_gains = vec![f64::INFINITY; outputs];
-        let mut history = self.held_out.map(|h| History::new(h.kind));
+        let mut history = self.measured.and_then(MeasuredRows::history);
+        let loss_params = params.loss_params();
         for round in 0..params.rounds {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * outputs as u64 + output as u64;
@@ -246,11 +248,11 @@ impl Rounds<'_> {
                 gains.push(gain_exponent);
             }
             backend.update_scores()?;
-            let value = match (&mut history, self.held_out) {
-                (Some(history), Some(held_out)) => {
-                    let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
-                    history.push(value);
-                    Some(value)
+            let value = match (&mut history, self.measured) {
+                (Some(history), Some(measured)) => {
+                    let values = measured.measure(&loss_params, self.loss, &backend.measured_scores()?[..outputs])?;
+                    history.push_all(&values);
+                    values.first().copied()
                 }
                 _ => None,
             };
@@ -330,78 +332,6 @@ impl Rounds<'_> {
         let weight = |s: &LeafSums| s.hessian.min(f32::MAX as f64) as f32;
         let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
         Ok(values.iter().zip(&sums).map(leaf).collect())
-    }
-}
-
-/// The held-out rows as the metric sees them.
-struct HeldOut {
-    kind: MetricKind,
-    target: Vec<f64>,
-    weight: Option<Vec<f32>>,
-    groups: Option<RowGroups>,
-    /// What the metric reads beside the target, `[column][row]`.
-    columns: Vec<Vec<f64>>,
-    /// What is added to the scores, which are in units of `unit`: `[output][row]`.
-    offset: Vec<Vec<f64>>,
-    unit: f64,
-}
-
-impl HeldOut {
-    /// `weight`: that of the held-out rows.
-    fn new(
-        kind: MetricKind,
-        input: &Input<'_>,
-        location: Location,
-        (values, weight): (&[f64], Option<Vec<f32>>),
-        (start, scores_offset): (&[f64], f64),
-        unit: f64,
-    ) -> HeldOut {
-        let rows: Vec<usize> = (0..values.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
-        // Scores carry the start value and the baseline already, unless they are differences from the first one.
-        let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(&rows));
-        let offset = (0..start.len())
-            .map(|k| match (location.moves(k), baseline(0)) {
-                (true, Some(b)) => b.into_iter().map(|b| b + start[0]).collect(),
-                (true, None) => vec![start[0]; rows.len()],
-                (false, _) => vec![scores_offset; rows.len()],
-            })
-            .collect();
-        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, columns: vec![], offset, unit }
-    }
-
-    /// Returns the rows with their groups, of those of the whole table.
-    fn with_groups(self, groups: Option<&RowGroups>, input: &Input<'_>) -> HeldOut {
-        let marks = input.held_out.unwrap_or_default();
-        let rows: Vec<usize> = (0..marks.len()).filter(|row| marks[*row]).collect();
-        let is_read = self.kind.reads_groups() || self.kind.reads_times();
-        HeldOut { groups: groups.filter(|_| is_read).map(|g| g.of_rows(&rows)), ..self }
-    }
-
-    /// Returns the rows with the bounds of the times of their events, of those of the whole table.
-    fn with_columns(self, bounds: Option<&[Vec<f64>; 2]>, input: &Input<'_>) -> HeldOut {
-        let marks = input.held_out.unwrap_or_default();
-        let of_column = |column: &Vec<f64>| column.iter().zip(marks).filter(|(_, held_out)| **held_out).map(|(x, _)| *x).collect();
-        let bounds = bounds.filter(|_| self.kind.reads_times());
-        HeldOut { columns: bounds.map_or_else(Vec::new, |bounds| bounds.iter().map(of_column).collect()), ..self }
-    }
-
-    fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
-        let raw: Vec<Vec<f64>> =
-            scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
-        let value = metric(
-            self.kind,
-            &params.loss_params(),
-            loss.link(),
-            &raw,
-            &self.target,
-            self.weight.as_deref(),
-            self.groups.as_ref(),
-            &self.columns,
-        );
-        if value.is_nan() {
-            return Err(undefined(self.kind));
-        }
-        Ok(value)
     }
 }
 

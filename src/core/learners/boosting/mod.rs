@@ -7,6 +7,7 @@ pub mod ctrs;
 mod finish;
 mod fit;
 pub mod layout;
+mod measured;
 pub mod model;
 mod monotone;
 mod needed;

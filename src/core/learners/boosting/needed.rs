@@ -30,7 +30,8 @@ fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
 /// for, while its threads take their rows (`here`).
 fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
     let rows = input.target.rows() as u64;
-    let (sets, held_out) = (sets(input, params), input.held_out_rows() as u64);
+    let sets = sets(input, params);
+    let measured = if params.measures_training() { rows } else { input.held_out_rows() as u64 };
     let any = input.features.iter().any(|f| f.categories().is_some());
     let weight = if input.weight.is_some() { 4 } else { 0 };
     let scores = product(&[4, outputs, sets]);
@@ -39,7 +40,7 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     // Bounds of times; rows by time with their ties, and what they are sorted by.
     let times = if input.loss_columns.times.is_given() { 16 + if params.loss == LossKind::Cox { 64 } else { 8 } } else { 0 };
     let stays = product(&[rows, questions(input, params) + orders + times + if any { 5 } else { 0 }]);
-    let watched = product(&[held_out, 8 + 8 * outputs]);
+    let watched = product(&[measured, 16 + 16 * outputs]);
     // The first of several sets of scores is copied before it is dropped.
     let copied = if sets > 1 { 4 * outputs } else { 0 };
     let making = product(&[rows, sum(&[8 + 4 + weight, scores, copied, 8 * input.baseline.len() as u64])]);

@@ -6,7 +6,7 @@ use crate::dataset::shared_params::learner_params;
 use crate::encoding::ctr::CtrKind;
 use crate::error::Error;
 use crate::losses::LossKind;
-use crate::metrics::{MetricKind, metric_names};
+use crate::metrics::{MetricKind, MetricSpec, Metrics, metric_names};
 use crate::numerics::censored::Distribution;
 use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
 use crate::params::Problems;
@@ -173,8 +173,10 @@ learner_params! {
 
         pub class_weight,
         pub positive,
-        /// What is measured on held-out rows; the loss's own unless told otherwise.
-        pub metric: Option<MetricKind> = None,
+        /// What is measured on held-out rows: the first of several decides; the loss's own unless told otherwise.
+        pub metric: Option<Metrics> = None => By(Self::check_metric),
+        /// Whether the training rows are measured as well.
+        pub eval_train: Option<bool> = None,
         /// Stop after this many rounds without a better metric on the held-out rows.
         pub early_stopping: Option<u32> = None => AtLeast(1),
 
@@ -186,7 +188,7 @@ learner_params! {
         pub device,
     }
     local { n_threads, bundle, device }
-    held_out { early_stopping, metric }
+    held_out { early_stopping, metric unless measures_training }
     together { check_loss }
 }
 
@@ -208,9 +210,9 @@ impl BoostingParams {
         }
     }
 
-    /// Returns the parameters with `huber_delta` where the loss or the metric reads it: what they say, else `of_target`.
-    pub fn with_huber_delta(&self, loss: LossKind, metric: Option<MetricKind>, of_target: impl FnOnce() -> f64) -> Self {
-        let is_read = loss == LossKind::Huber || metric == Some(MetricKind::Huber);
+    /// Returns the parameters with `huber_delta` where the loss or a metric reads it: what they say, else `of_target`.
+    pub fn with_huber_delta(&self, loss: LossKind, metrics: &[MetricSpec], of_target: impl FnOnce() -> f64) -> Self {
+        let is_read = loss == LossKind::Huber || metrics.iter().any(|metric| metric.is_plain(MetricKind::Huber));
         let huber_delta = self.huber_delta.or_else(|| is_read.then(of_target));
         BoostingParams { huber_delta, ..self.clone() }
     }
@@ -222,6 +224,7 @@ impl BoostingParams {
         let (ranks, is_aft) = (self.loss.reads_groups(), self.loss == LossKind::Aft);
         BoostingParams {
             huber_delta: Some(params.huber_delta),
+            eval_train: self.eval_train.filter(|on| *on),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
@@ -263,6 +266,26 @@ impl BoostingParams {
         if self.loss != LossKind::Quantile {
             problems.add(Error::parameter("alpha", "several are for loss=\"quantile\" alone; name one"));
         }
+    }
+
+    /// Whether the training rows are measured.
+    pub fn measures_training(&self) -> bool {
+        self.eval_train == Some(true)
+    }
+
+    /// Adds what is wrong with `metric`.
+    fn check_metric(&self, problems: &mut Problems) {
+        let Some(Metrics::Several(several)) = &self.metric else { return };
+        if several.is_empty() || several.len() > Metrics::MOST {
+            let text = format!("a list of {} metrics; name 1 to {}, or leave it out", several.len(), Metrics::MOST);
+            problems.add(Error::parameter("metric", text));
+        }
+        let names: Vec<String> = several.iter().map(MetricSpec::to_string).collect();
+        if let Some(again) = (1..names.len()).find(|i| names[..*i].contains(&names[*i])) {
+            problems.add(Error::parameter("metric", format!("\"{}\" is named twice", names[again])));
+        }
+        let own = several.iter().filter(|metric| metric.formulas().is_some()).count();
+        problems.check(own <= Metrics::MOST_OWN, "metric", own, &format!("at most {} metrics of your own", Metrics::MOST_OWN));
     }
 
     /// Adds what is wrong with `focal_gamma`.
@@ -348,7 +371,8 @@ impl BoostingParams {
             (Some(_), false) => problems.add(Error::parameter("custom_loss", "goes with loss=\"custom\" alone")),
             (None, false) => {}
         }
-        if self.metric == Some(MetricKind::Custom) && self.loss != LossKind::Custom {
+        let metrics = self.metric.as_ref().map_or(&[][..], Metrics::all);
+        if metrics.iter().any(MetricSpec::is_mean_loss) && self.loss != LossKind::Custom {
             problems.add(Error::parameter("metric", "\"custom\" is the mean of a loss of your own, and this one is not"));
         }
         if matches!(self.loss, LossKind::Auto) {
@@ -358,11 +382,11 @@ impl BoostingParams {
         if self.class_weight != ClassWeight::None && !self.loss.is_for_classes() {
             problems.add(Error::parameter("class_weight", format!("loss=\"{name}\" has no classes to weigh; give rows a `weight`")));
         }
-        if let (Some(metric), Ok(loss)) = (self.metric, crate::losses::loss(self.loss, &self.loss_params(), 2, 1.0))
-            && !metric.fits(loss.link())
-        {
+        let params = self.loss_params();
+        let Ok(loss) = crate::losses::loss(self.loss, &params, 2, 1.0) else { return };
+        for metric in metrics.iter().filter(|metric| !metric.fits(loss.link(), &params)) {
             let fitting = metric_names(|m| m.fits(loss.link()));
-            let text = format!("\"{}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can", metric.name());
+            let text = format!("\"{metric}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can");
             problems.add(Error::parameter("metric", text));
         }
     }

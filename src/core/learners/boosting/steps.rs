@@ -48,6 +48,8 @@ pub struct TrainingData<'a> {
     pub scores: Vec<Vec<f32>>,
     /// Rows that are measured on and not trained on.
     pub held_out: Option<&'a [bool]>,
+    /// Whether the scores of all rows are measured, and not those of held-out rows alone.
+    pub measures_all: bool,
     /// How rows are drawn for each tree, and how many.
     pub row_sample: RowSample,
     pub row_fraction: f64,
@@ -193,8 +195,9 @@ pub trait TreeSteps: GrowSteps {
     /// Those of the device.
     fn position_factors(&self) -> Result<Option<Vec<f64>>>;
 
-    /// Returns the scores of the held-out rows in row order, `[output][row]`.
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
+    /// Returns the scores of the measured rows in row order, `[output][row]`: of the held-out rows, or of all
+    /// ([`TrainingData::measures_all`]).
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>>;
 }
 
 /// The size of a fit: the histograms that may be needed at once, and the trees.

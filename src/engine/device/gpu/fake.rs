@@ -230,9 +230,9 @@ impl TreeSteps for Failing<'_> {
         self.0.position_factors()
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         step()?;
-        self.0.held_out_scores()
+        self.0.measured_scores()
     }
 }
 

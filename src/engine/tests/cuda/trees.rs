@@ -244,6 +244,7 @@ fn categories() {
                 baseline: vec![],
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
                 loss_columns: Default::default(),
+                evaluation: Default::default(),
             };
             if classes > 0 && more.get("loss").is_some() {
                 continue;
@@ -338,6 +339,24 @@ fn groups_of_rows() {
         features.push(Column::categorical(&column));
         let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "permutations": 3 }));
         assert_same(&both(&Input { features, ..t.input() }, &p), &format!("{loss} with categories"));
+    }
+}
+
+/// Proves equal curves of the training rows and of several metrics, with held-out rows and without, of one output and of several, on
+/// trees that grow whole on the device.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn measured_training_rows() {
+    gpu();
+    for (case, (loss, metrics)) in [("rmse", json!(["rmse", "mae"])), ("multiclass", json!(["multiclass", "f1"]))].into_iter().enumerate() {
+        for held_out in [false, true] {
+            for policy in ["symmetric", "depthwise", "leafwise"] {
+                let mut t = table(3_000, 6, loss, case as u64);
+                t.held_out = held_out.then(|| (0..3_000).map(|i| i % 5 == 2).collect());
+                let p = json!({ "loss": loss, "metric": metrics, "eval_train": true, "rounds": 6, "policy": policy });
+                compare(&t, &params(p), &format!("{loss}, held out {held_out}, {policy}"));
+            }
+        }
     }
 }
 
@@ -496,6 +515,7 @@ fn many_rows() {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     for policy in ["symmetric", "depthwise", "leafwise"] {
         let p = params(json!({ "rounds": 3, "policy": policy }));

@@ -127,9 +127,9 @@ impl TreeSteps for Shards<'_> {
         Ok(None)
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         let answers: Vec<Result<Vec<Vec<f32>>>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.held_out_scores())).collect();
+            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.measured_scores())).collect();
             threads.into_iter().map(|t| t.join().expect("no panic")).collect()
         });
         answers.into_iter().next().expect("a shard")

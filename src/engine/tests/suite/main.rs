@@ -30,6 +30,7 @@ mod boosting {
     mod position_bias;
     mod prepare;
     mod ranking;
+    mod several_metrics;
     mod survival;
     mod ties;
 }

@@ -6,7 +6,9 @@ use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
 use crate::error::{Error, Result};
 use crate::losses::{LossTarget, loss};
-use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names, validate_unit};
+use crate::model::validate::{
+    validate_branching, validate_columns, validate_curves, validate_feature, validate_feature_names, validate_unit,
+};
 use crate::tree::model::{Leaf, Split, Tree};
 
 /// The deepest symmetric tree.
@@ -43,6 +45,7 @@ impl Model {
             .map_err(fail)?;
         }
         let Some(h) = &self.history else { return Ok(()) };
+        validate_curves(h)?;
         check(h.values.len() >= self.rounds(), || format!("{} metric values for {} rounds", h.values.len(), self.rounds()))?;
         check(h.values.is_empty() || (h.best as usize) < h.values.len(), || format!("the best round is {} of {}", h.best, h.values.len()))
     }
