@@ -60,8 +60,18 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 8] =
-    ["positive", "focal_gamma", "focal_alpha", "custom_loss", "rank_truncation", "rank_normalize", "rank_orders", "rank_decay"];
+const LATER: [&str; 10] = [
+    "positive",
+    "focal_gamma",
+    "focal_alpha",
+    "custom_loss",
+    "rank_truncation",
+    "rank_normalize",
+    "rank_orders",
+    "rank_decay",
+    "targets",
+    "multi_strategy",
+];
 
 /// Whether parameters that a model names are such as came later.
 pub fn has_later(params: &Value) -> bool {

@@ -25,7 +25,7 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     }
     let rows = input.target.rows();
     let columns = input.features.iter().chain(&input.weight).chain(&input.baseline).chain(&input.loss_columns.numbers);
-    for c in columns {
+    for c in columns.chain(input.target.several()) {
         if c.len() != rows {
             return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
         }
@@ -86,7 +86,18 @@ pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<(
     match (positive, target) {
         (None, _) => Ok(()),
         (Some(positive), Target::Classes { labels, .. }) => labels.check_positive(positive),
-        (Some(positive), Target::Numbers(_)) => Err(not_numeric(positive)),
+        (Some(positive), Target::Numbers(_) | Target::Several(_)) => Err(not_numeric(positive)),
+    }
+}
+
+/// Checks that there is one target, for learners that have one.
+///
+/// # Errors
+/// Naming the learner's function and the target.
+pub fn check_one_target(input: &Input<'_>, learner: &str) -> Result<()> {
+    match input.target.several().len() {
+        0 => Ok(()),
+        n => Err(Error::column(&input.target_name, format!("it is {n} targets, and {learner} fits one: use fit_gbdt, or fit each by itself"))),
     }
 }
 

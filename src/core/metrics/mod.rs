@@ -55,6 +55,8 @@ kind::metrics! {
 /// predicted exactly, else 0. `auc` counts ties half; a target between 0 and 1 counts as that
 /// share of a row of class 1 and the rest of class 0.
 ///
+/// Of several targets, whose values stand one target's behind the other's, it is the mean of the metric of each.
+///
 /// `ndcg`, `map`, `mrr` and `precision` are means over `groups` of rows, which nothing else reads.
 ///
 /// NaN where nothing can be measured: no rows, no weight, `auc` of a single class, or a metric
@@ -77,6 +79,9 @@ pub fn metric(
     weight: Option<&[f32]>,
     groups: Option<&RowGroups>,
 ) -> f64 {
+    if params.targets > 1 {
+        return mean_of_targets(kind, params, link, scores, target, weight);
+    }
     if !kind.fits(link) || scores.is_empty() || target.is_empty() {
         return f64::NAN;
     }
@@ -92,6 +97,15 @@ pub fn metric(
         return metric(kind, params, link, &scores, &target, Some(&weight), groups.as_ref());
     }
     (kind.entry().value)(&Rows { scores, link, target, weight, params, groups, places: None })
+}
+
+/// Computes the mean of a metric of each of several targets, which stand one behind the other, each with a score of its own: what
+/// scikit-learn calls the uniform average.
+fn mean_of_targets(kind: MetricKind, params: &LossParams, link: Link, scores: &[Vec<f64>], target: &[f64], weight: Option<&[f32]>) -> f64 {
+    let (rows, one) = (target.len() / params.targets, LossParams { targets: 0, ..params.clone() });
+    let targets = target.chunks_exact(rows.max(1));
+    let of_each = scores.chunks(1).zip(targets).map(|(scores, target)| metric(kind, &one, link, scores, target, weight, None));
+    if rows == 0 { f64::NAN } else { of_each.fold(0.0, |sum, value| sum + value) / params.targets as f64 }
 }
 
 /// Returns the error of held-out rows that a metric is not defined on.

@@ -289,6 +289,7 @@ mod tests {
             features: &features,
             sources: &sources,
             target: vec![0.0; rows],
+            more_targets: vec![],
             weight: None,
             scores: vec![],
             columns: vec![],
@@ -301,6 +302,7 @@ mod tests {
             bundle: true,
             seed: 0,
             announced: None,
+            shared: 1,
             shard: RowShard::whole(rows),
         };
         assert!(worthwhile(&data));

@@ -99,7 +99,7 @@ impl TreeSteps for Shards<'_> {
         Ok(Begun::Root { sums, scales: taiga_engine::tree::split::Scales { gradient, hessian } })
     }
 
-    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
         self.all(|shard| shard.end_tree(loss, tree, leaves))
     }
 
@@ -107,12 +107,12 @@ impl TreeSteps for Shards<'_> {
         self.all(|shard| shard.replay(loss, tree, output))
     }
 
-    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
-        self.all(|shard| shard.leaf_quantiles(alpha))
+    fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
+        self.all(|shard| shard.leaf_quantiles(output, alpha))
     }
 
-    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
-        self.all(|shard| shard.set_leaf_values(values))
+    fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
+        self.all(|shard| shard.set_leaf_values(output, values))
     }
 
     fn category_sets(&self) -> &[CodeSet] {
@@ -159,6 +159,7 @@ impl TreeDevices for Dealt {
                 features: data.features,
                 sources: &sources[k],
                 target: data.target[own.clone()].to_vec(),
+                more_targets: data.more_targets.iter().map(|t| t[own.clone()].to_vec()).collect(),
                 weight: data.weight.as_ref().map(|w| w[own.clone()].to_vec()),
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
                 columns: vec![],

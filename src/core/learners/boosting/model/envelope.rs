@@ -16,6 +16,7 @@
 //! | 5 | metadata | behind the provenance the user's [`crate::metadata`] |
 //! | 6 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
 //! | 7 | losses of one's own | the parameter `custom_loss` |
+//! | 8 | several targets | the parameters `targets` and `multi_strategy` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -35,10 +36,13 @@ use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"GB", version: 7, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
+    Envelope { kind: b"GB", version: 8, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
 
 /// The first version with losses of one's own.
 const CUSTOM_LOSS_SINCE: u32 = 7;
+
+/// The first version with several targets, and one tree for several outputs.
+const TARGETS_SINCE: u32 = 8;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -129,7 +133,11 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
-        if self.params.custom_loss.is_some() { CUSTOM_LOSS_SINCE } else { 1 }
+        match &self.params {
+            params if params.targets.is_some() || params.multi_strategy.is_some() => TARGETS_SINCE,
+            params if params.custom_loss.is_some() => CUSTOM_LOSS_SINCE,
+            _ => 1,
+        }
     }
 
     fn from_contents(p: Payload<'_>, units: Units, provenance: Provenance) -> Result<Self> {
