@@ -448,7 +448,16 @@ class Model(Persisted):
         params: dict[str, Any] = json.loads(self._inner.params())
         if (formulas := params.pop("custom_loss", None)) is not None:
             params["loss"] = CustomLoss._of(formulas)
+        params.pop("targets", None)
         return params
+
+    @property
+    def targets(self) -> list[str] | None:
+        """The names of several targets, or of labels of which a row may have several: the fields of a prediction. None
+        for one target.
+        """
+        names: list[str] | None = json.loads(self._inner.params()).get("targets")
+        return names
 
     @property
     def metadata(self) -> dict[str, Any]:

@@ -29,6 +29,7 @@ mod boosting {
     mod model_explain;
     mod prepare;
     mod ranking;
+    mod several_targets;
     mod ties;
 }
 
