@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
 from polars_taiga._metadata import metadata_json
@@ -235,13 +234,14 @@ class Model(Persisted):
         >>> model.score(df) > 0.99
         True
         """
+        from polars_taiga.predict import target_by_name
         from polars_taiga.score import score
 
         if not isinstance(data, pl.DataFrame | pl.LazyFrame):
             kind = type(data).__name__  # type: ignore[unreachable]
             msg = f"score: the data are a DataFrame or LazyFrame with the target among its columns, not {kind}"
             raise TypeError(msg)
-        wanted = cs.by_name(self.target) if target is None else target
+        wanted = target_by_name(self) if target is None else target
         expr = score(self, wanted, *features, metric=metric, weight=weight, rounds=rounds, device=device)
         with _plugin.errors():
             return float(data.lazy().select(expr).collect().item())

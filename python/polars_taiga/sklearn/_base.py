@@ -340,7 +340,7 @@ class Classifier(ClassifierMixin):
         """Read the indicator matrix of several labels a row."""
         who = type(self).__name__
         if not np.isin(labels, (0, 1)).all():
-            msg = f"{who}: Unknown label type: y is a matrix of other numbers than 0 and 1; each row has one label, or a row of an indicator matrix"
+            msg = f"{who}: Unknown label type: y is a matrix of other values than 0 and 1, so it is no indicator matrix"
             raise ValueError(msg)
         if reset:
             self.classes_, self._counted, self._lost_classes = np.arange(labels.shape[1]), labels.shape[1], False

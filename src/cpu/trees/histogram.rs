@@ -7,15 +7,13 @@
 
 use super::codes::{CodeBlock, STATISTICS};
 use super::gradient_quantizer::BATCH;
-use super::lanes::Lanes;
-use multiversion::multiversion;
 use std::ops::Range;
 pub use taiga_core::learners::boosting::layout::{MAX_ROWS, STRIDE};
 pub use taiga_core::memory::prefetch_near;
 
 /// How many rows ahead codes are prefetched from memory, and from the second-level cache.
 const FAR: usize = 96;
-const NEAR: usize = 8;
+pub(super) const NEAR: usize = 8;
 
 /// Returns a packed statistic (signed 16 bits above unsigned 16) as an addend of a bin.
 #[inline(always)]
@@ -305,127 +303,6 @@ pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32
         kernel((job, ahead));
     }
     Ahead { next: ahead.next.wrapping_add(128 * rows.len()), ..ahead }
-}
-
-/// Adds the `L` packed statistics of one row, as addends, to the bins of each of its codes.
-///
-/// # Safety
-/// Rows of `rows` are smaller than the block's rows, of which `words` has `L` each; `own` are bytes of the block's rows, and `bins` has
-/// `STRIDE * L` for each of its codes.
-#[inline(always)]
-unsafe fn add_lanes_of<const L: usize>(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, words: &[u32], tile: usize, bins: &mut [u64]) {
-    let (list, first, len): (&[u32], usize, usize) = match rows {
-        RowSelection::Range(first, len) => (&[], first, len),
-        RowSelection::List(list, len) => (list, 0, len),
-    };
-    let codes = block.bytes.as_slice();
-    for start in own.clone().step_by(tile) {
-        let tile = start..own.end.min(start + tile);
-        for i in 0..len {
-            // SAFETY: the caller's promise; prefetches may point anywhere.
-            unsafe {
-                let row = if list.is_empty() { first + i } else { *list.get_unchecked(i) as usize };
-                if !list.is_empty() {
-                    let soon = *list.get_unchecked(if i + NEAR < len { i + NEAR } else { i }) as usize;
-                    prefetch_near(codes.as_ptr().wrapping_add(soon * block.stride + start));
-                    prefetch_near(words.as_ptr().wrapping_add(soon * L).cast());
-                }
-                let own = words.get_unchecked(row * L..row * L + L);
-                let mut addends = [0u64; L];
-                for (addend, word) in addends.iter_mut().zip(own) {
-                    *addend = expand(*word);
-                }
-                for k in tile.clone() {
-                    let code = *codes.get_unchecked(row * block.stride + k) as usize;
-                    let at = (k * STRIDE + code) * L;
-                    for (bin, addend) in bins.get_unchecked_mut(at..at + L).iter_mut().zip(&addends) {
-                        *bin = bin.wrapping_add(*addend);
-                    }
-                }
-            }
-        }
-    }
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn add_lanes_checked<'a>(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'a>, words: &[u32], lanes: Lanes, bins: &mut [u64]) {
-    let tile = lanes.tile(STRIDE);
-    // SAFETY: `add_lanes` has checked it.
-    unsafe {
-        match lanes.width {
-            2 => add_lanes_of::<2>(block, own, rows, words, tile, bins),
-            4 => add_lanes_of::<4>(block, own, rows, words, tile, bins),
-            8 => add_lanes_of::<8>(block, own, rows, words, tile, bins),
-            16 => add_lanes_of::<16>(block, own, rows, words, tile, bins),
-            24 => add_lanes_of::<24>(block, own, rows, words, tile, bins),
-            32 => add_lanes_of::<32>(block, own, rows, words, tile, bins),
-            width => add_many_lanes(block, own, rows, words, (width, tile), bins),
-        }
-    }
-}
-
-/// As [`add_lanes_of`], for as many lanes as there are, eight at a time.
-///
-/// # Safety
-/// As [`add_lanes_of`].
-#[inline(always)]
-unsafe fn add_many_lanes(
-    block: &CodeBlock,
-    own: Range<usize>,
-    rows: RowSelection<'_>,
-    words: &[u32],
-    (width, tile): (usize, usize),
-    bins: &mut [u64],
-) {
-    let (list, first, len): (&[u32], usize, usize) = match rows {
-        RowSelection::Range(first, len) => (&[], first, len),
-        RowSelection::List(list, len) => (list, 0, len),
-    };
-    let codes = block.bytes.as_slice();
-    for start in own.clone().step_by(tile) {
-        let tile = start..own.end.min(start + tile);
-        for i in 0..len {
-            // SAFETY: the caller's promise.
-            unsafe {
-                let row = if list.is_empty() { first + i } else { *list.get_unchecked(i) as usize };
-                let own = words.get_unchecked(row * width..row * width + width);
-                for k in tile.clone() {
-                    let code = *codes.get_unchecked(row * block.stride + k) as usize;
-                    let at = (k * STRIDE + code) * width;
-                    for (bins, words) in bins.get_unchecked_mut(at..at + width).chunks_exact_mut(8).zip(own.chunks_exact(8)) {
-                        for j in 0..8 {
-                            bins[j] = bins[j].wrapping_add(expand(words[j]));
-                        }
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// Adds the statistics of `rows`, `words[row * width + lane]`, to the bins of their codes at bytes `own` of the block's rows:
-/// `bins[(feature * STRIDE + code) * width + lane]`, the features counted inside the block.
-///
-/// # Safety
-/// The first `len` row numbers of a list are smaller than the block's rows.
-///
-/// # Panics
-/// When a slice is too short for the job.
-pub unsafe fn add_lanes(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, (words, lanes): (&[u32], Lanes), bins: &mut [u64]) {
-    if own.is_empty() || block.features.is_empty() {
-        return;
-    }
-    let (total, width) = (block.rows(), lanes.width);
-    assert!(own.end <= block.width && block.width <= block.stride && bins.len() >= block.width * STRIDE * width);
-    assert!(words.len() >= total * width && (width <= 8 || width.is_multiple_of(8)));
-    match rows {
-        RowSelection::Range(first, len) => assert!(first + len <= total && len <= MAX_ROWS),
-        RowSelection::List(list, len) => {
-            assert!(list.len() >= len && len <= MAX_ROWS);
-            debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
-        }
-    }
-    add_lanes_checked(block, own, rows, words, lanes, bins);
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ fn fit_on(
     checks::check_classes(input)?;
     let kind = resolve_loss(params.loss, &input.target)?;
     let params = &params.of_target(&input.target);
+    // The targets' names among them.
+    params.validate()?;
     let labels = input.target.labels();
     let classes = labels.map_or(0, Labels::len);
     let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;

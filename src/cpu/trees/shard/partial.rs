@@ -5,7 +5,7 @@ use crate::trees::gradient_quantizer::Plane;
 use crate::trees::bins::MAX_BINS;
 use crate::trees::histogram;
 pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
-use crate::trees::lanes::Lanes;
+use crate::trees::lanes::{self, Lanes};
 use crate::trees::partition::Source;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
@@ -202,7 +202,7 @@ impl Shard {
                 let end = at + block.width * STRIDE * lanes.width;
                 let own = block.codes_of(&codes.own);
                 // SAFETY: lists hold nothing but rows of this shard.
-                unsafe { histogram::add_lanes(block, own, rows, (&self.words, lanes), &mut partial.bins[at..end]) };
+                unsafe { lanes::add_lanes(block, own, rows, (&self.words, lanes), &mut partial.bins[at..end]) };
                 at = end;
             }
             partial.filled += n;

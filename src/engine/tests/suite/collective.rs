@@ -245,3 +245,19 @@ fn classes_and_held_out_rows_may_lie_in_any_shard() {
     let several = Table::classes(table(3_100, 3).columns, codes, Labels::Integer((0..4).collect()));
     under_every_policy(&[json!({})]).into_iter().for_each(|params| compare(&several, params));
 }
+
+/// Proves the same for several targets, which share a tree or have one each.
+#[test]
+fn several_targets_may_lie_in_any_shard() {
+    let mut t = table(3_300, 4);
+    let flag = |at: f64| -> Vec<f64> { t.y().iter().map(|y| (*y > at) as u8 as f64).collect() };
+    t.target = taiga_testing::Wanted::Several(vec![flag(0.0), flag(1.0), flag(-1.5)]);
+    let losses = [
+        json!({}),
+        json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
+        json!({ "loss": "mae" }),
+        json!({ "row_sample": "mvs" }),
+        json!({ "multi_strategy": "tree_each", "row_sample": "goss" }),
+    ];
+    under_every_policy(&losses).into_iter().for_each(|params| compare(&t, params));
+}
