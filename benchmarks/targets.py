@@ -2,8 +2,8 @@
 
 Tables of 28 features from a seed. Targets are mixtures of a few functions of the features, as several measurements of
 one thing are, or (`--apart`) each has functions of its own. Every fit has as many rounds, the same rate and trees of
-the same depth. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units of the
-target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
+the same depth. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units of
+the target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
 counted), the least of the seeds. The peers: XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`.
 """
 

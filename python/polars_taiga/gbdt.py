@@ -284,7 +284,8 @@ def fit_gbdt(
         0.85. (CatBoost: `decay`.)
     rounds
         Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
-        each of them (see `multi_strategy`). (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
+        each of them (see `multi_strategy`). (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
+        `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. (XGBoost: `eta`.)
     policy

@@ -71,8 +71,8 @@ class Gbdt(Learner):
     fit_gbdt,
     loss="""
     Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more, and `"multilabel"` for an
-    indicator matrix. Besides: `"focal"` for two, and `"ova"`, each class against the others, whose probabilities don't sum to 1;
-    `fit_gbdt` says more of them.
+    indicator matrix. Besides: `"focal"` for two, and `"ova"`, each class against the others, whose probabilities don't
+    sum to 1; `fit_gbdt` says more of them.
     """,
     early_stopping=EARLY_STOPPING,
 )
