@@ -273,7 +273,7 @@ def test_what_is_wrong_is_told(several: pl.DataFrame) -> None:
     assert "kind" in fault(several, pl.struct("y", "kind"))
     assert "multilabel" in fault(several, "tags", loss="rmse")
     assert "baseline" in fault(several, TARGETS, baseline="w")
-    with pytest.raises(ComputeError, match="Struct"):
+    with pytest.raises(ComputeError, match="its type is struct"):
         several.select(tg.fit_forest(TARGETS, *FEATURES))
     model = several.taiga.fit_gbdt(TARGETS, *FEATURES, rounds=2)
     with pytest.raises(ComputeError, match="has no field `v`"):

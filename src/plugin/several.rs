@@ -2,7 +2,7 @@
 
 use crate::columns::{self, Numbers};
 use crate::errors;
-use arrow2::array::{Array, ListArray};
+use arrow2::array::ListArray;
 use polars::prelude::*;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use taiga_engine::dataset::Target;
@@ -62,7 +62,8 @@ pub fn loss_of(name: &str, dtype: &DataType, loss: LossKind) -> PolarsResult<Opt
     if !matches!(shape, Shape::Texts) {
         types.iter().try_for_each(|(name, dtype)| columns::check_number(name, dtype, "a target"))?;
     } else if !matches!(loss, LossKind::Auto | LossKind::Multilabel) {
-        let text = format!("its type is {dtype}, lists of labels, which loss=\"multilabel\" is for; loss=\"{}\" needs numbers", loss.name());
+        let text =
+            format!("its type is {dtype}, lists of labels, which loss=\"multilabel\" is for; loss=\"{}\" needs numbers", loss.name());
         return Err(errors::mistyped(name, text));
     }
     let labels = shape == Shape::Texts || types.iter().all(|(_, dtype)| **dtype == DataType::Boolean);
@@ -79,7 +80,7 @@ pub fn names_of(dtype: &DataType) -> Option<Vec<String>> {
 }
 
 /// Several targets, owned.
-pub struct SeveralTargets(Vec<Numbers>, Vec<String>);
+pub struct SeveralTargets(Vec<Numbers>);
 
 impl SeveralTargets {
     /// Reads the targets of a column. `known`: their names, where a model says them; else labels are those of the rows that `held_out` does
@@ -90,7 +91,10 @@ impl SeveralTargets {
     pub fn new(series: &Series, loss: LossKind, held_out: Option<&[bool]>, known: Option<&[String]>) -> PolarsResult<SeveralTargets> {
         let name = series.name().as_str();
         if series.null_count() > 0 {
-            return Err(errors::values(name, format!("{} of {} are null, which a target can't be", series.null_count(), errors::count(series.len(), "row", "rows"))));
+            return Err(errors::values(
+                name,
+                format!("{} of {} are null, which a target can't be", series.null_count(), errors::count(series.len(), "row", "rows")),
+            ));
         }
         let columns = match shape(series.dtype(), loss) {
             Some(Shape::Struct) => fields(series, known)?,
@@ -98,9 +102,8 @@ impl SeveralTargets {
             Some(Shape::Integers) => labels(series, &DataType::Int64, held_out, known)?,
             _ => items(series, known)?,
         };
-        let names = columns.iter().map(|column| column.name().to_string()).collect();
-        let numbers = columns.iter().map(|column| Numbers::finite(column, "a target")).collect::<PolarsResult<_>>()?;
-        Ok(SeveralTargets(numbers, names))
+        let numbers = columns.iter().map(|column| Numbers::finite(column, "a target"));
+        Ok(SeveralTargets(numbers.collect::<PolarsResult<_>>()?))
     }
 
     /// The engine's view.
@@ -147,7 +150,10 @@ fn items(series: &Series, known: Option<&[String]>) -> PolarsResult<Vec<Series>>
     let width = known.map_or_else(|| lengths.first().copied().unwrap_or(0), <[String]>::len);
     if let Some(row) = lengths.iter().position(|n| *n != width) {
         let others = if known.is_some() { "the model has" } else { "the first row has" };
-        let text = format!("its list in row {row} has {}, and {others} {width}: targets are as many in each row", errors::count(lengths[row], "item", "items"));
+        let text = format!(
+            "its list in row {row} has {}, and {others} {width}: targets are as many in each row",
+            errors::count(lengths[row], "item", "items")
+        );
         return Err(errors::values(name, text));
     }
     if width == 0 {
@@ -159,7 +165,10 @@ fn items(series: &Series, known: Option<&[String]>) -> PolarsResult<Vec<Series>>
             Some(x) => columns[place % width].push(x),
             None => {
                 let what = value.map_or("null".into(), |x| x.to_string());
-                return Err(errors::values(name, format!("item {} is {what} in row {}, which a target can't be", place % width, place / width)));
+                return Err(errors::values(
+                    name,
+                    format!("item {} is {what} in row {}, which a target can't be", place % width, place / width),
+                ));
             }
         }
     }

@@ -97,7 +97,10 @@ pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<(
 pub fn check_one_target(input: &Input<'_>, learner: &str) -> Result<()> {
     match input.target.several().len() {
         0 => Ok(()),
-        n => Err(Error::column(&input.target_name, format!("it is {n} targets, and {learner} fits one: use fit_gbdt, or fit each by itself"))),
+        n => Err(Error::column(
+            &input.target_name,
+            format!("it is {n} targets, and {learner} fits one: use fit_gbdt, or fit each by itself"),
+        )),
     }
 }
 

@@ -26,7 +26,9 @@ pub(super) fn check(kind: LossKind, loss: &dyn Loss) -> Result<()> {
     if serves(kind, loss) {
         return Ok(());
     }
-    let fits = |kind: &&LossKind| **kind != LossKind::Custom && super::one(**kind, &LossParams::default(), 1, 1.0).is_ok_and(|l| serves(**kind, l.as_ref()));
+    let fits = |kind: &&LossKind| {
+        **kind != LossKind::Custom && super::one(**kind, &LossParams::default(), 1, 1.0).is_ok_and(|l| serves(**kind, l.as_ref()))
+    };
     let names: Vec<String> = LossKind::ALL.iter().filter(fits).map(|kind| format!("\"{}\"", kind.name())).collect();
     Err(Error::parameter("loss", format!("\"{}\" is for one target; several can have {}", kind.name(), names.join(", "))))
 }

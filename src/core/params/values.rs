@@ -132,7 +132,11 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ),
     ("loss", &["multiquantile"], "loss=\"quantile\" with a list, as alpha=[0.05, 0.5, 0.95], has several quantiles in one model"),
     ("loss", &["multirmse", "multi"], "a struct or lists as target are several targets: loss=\"rmse\" is for them too"),
-    ("loss", &["multicrossentropy"], "a struct or lists of probabilities as target are several targets: loss=\"cross_entropy\" is for them too"),
+    (
+        "loss",
+        &["multicrossentropy"],
+        "a struct or lists of probabilities as target are several targets: loss=\"cross_entropy\" is for them too",
+    ),
     ("metric", &["none", "null", "na", "custom", ""], "leave it out: the loss itself is measured"),
     (
         "metric",

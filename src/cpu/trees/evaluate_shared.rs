@@ -27,6 +27,8 @@ pub struct SharedSearch<'a> {
 /// The scores of a feature's candidates in a node, and what decides whether they are allowed.
 struct Candidates {
     scores: [f64; MAX_BINS],
+    /// Where all hessians are 1, of the right side what `scores` are of the left until [`Candidates::finish_unit`].
+    right: [f64; MAX_BINS],
     /// The sum over the outputs of the hessians on the left.
     left: [f64; MAX_BINS],
     /// The rows on the left.
@@ -35,12 +37,35 @@ struct Candidates {
 
 impl Candidates {
     fn new() -> Candidates {
-        Candidates { scores: [0.0; MAX_BINS], left: [0.0; MAX_BINS], count: [0; MAX_BINS] }
+        Candidates { scores: [0.0; MAX_BINS], right: [0.0; MAX_BINS], left: [0.0; MAX_BINS], count: [0; MAX_BINS] }
     }
 
     fn clear(&mut self, n: usize) {
         self.scores[..n].fill(0.0);
+        self.right[..n].fill(0.0);
         self.left[..n].fill(0.0);
+    }
+
+    /// Notes the hessians on the left, of which each of `outputs` has those of `steps`.
+    #[inline(always)]
+    fn note_unit(&mut self, steps: &BorderSums, missing: Sums, scale: f64, n: usize) {
+        for (left, hessian) in self.left[..n].iter_mut().zip(&steps.hessian[..n]) {
+            *left = (hessian - missing.hessian) as f64 * scale;
+        }
+    }
+
+    /// Turns the sums of the sides' squares into scores, where each output has the hessians that were noted and `total` in all: one division
+    /// for all of them.
+    #[inline(always)]
+    fn finish_unit(&mut self, total: f64, l2: f64, outputs: usize, n: usize) {
+        for i in 0..n {
+            let left = self.left[i];
+            let (dl, dr) = (left + l2, total - left + l2);
+            let (a, dl) = if dl > 0.0 { (self.scores[i], dl) } else { (0.0, 1.0) };
+            let (b, dr) = if dr > 0.0 { (self.right[i], dr) } else { (0.0, 1.0) };
+            self.scores[i] = (a * dr + b * dl) / (dl * dr);
+            self.left[i] = left * outputs as f64;
+        }
     }
 }
 
@@ -70,6 +95,22 @@ fn add_scores(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (
         let (gl, dl) = if dl > 0.0 { (gl, dl) } else { (0.0, 1.0) };
         let (gr, dr) = if dr > 0.0 { (gr, dr) } else { (0.0, 1.0) };
         scores[i] += importance * ((gl * gl * dr + gr * gr * dl) / (dl * dr));
+    }
+}
+
+/// Adds an output's part of both sides' squares, `T(G)²` times what it counts, where all hessians are 1.
+#[inline(always)]
+fn add_squares(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (Scales, &OutputRules), out: &mut Candidates, n: usize) {
+    let n = n.next_multiple_of(LANES);
+    let (gradient, scores, right) = (&steps.gradient[..n], &mut out.scores[..n], &mut out.right[..n]);
+    let (scale, l1, importance) = (scales.gradient, rules.params.l1, rules.importance);
+    let plain = l1 == 0.0;
+    for i in 0..n {
+        let gl = gradient[i] - missing.gradient;
+        let (gl, gr) = (gl as f64 * scale, (total.gradient - gl) as f64 * scale);
+        let (gl, gr) = if plain { (gl, gr) } else { (soft_threshold(gl, l1), soft_threshold(gr, l1)) };
+        scores[i] += importance * (gl * gl);
+        right[i] += importance * (gr * gr);
     }
 }
 
@@ -133,12 +174,23 @@ impl SharedSearch<'_> {
             let aside = if missing_left { Sums::default() } else { steps.missing };
             any_missing |= aside != Sums::default();
             let scales = self.scales(output);
-            add_scores(steps, aside, *total, (scales, &self.tree.rules[output]), out, n);
+            let rules = (scales, &self.tree.rules[output]);
             hessians += total.hessian as f64 * scales.hessian;
             if output == 0 {
                 // Rows are counted once for all outputs.
                 out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside).count);
+                if self.tree.unit {
+                    out.note_unit(steps, aside, scales.hessian, n);
+                }
             }
+            match self.tree.unit {
+                true => add_squares(steps, aside, *total, rules, out, n),
+                false => add_scores(steps, aside, *total, rules, out, n),
+            }
+        }
+        if self.tree.unit {
+            let total = totals[0].hessian as f64 * self.scales(0).hessian;
+            out.finish_unit(total, self.tree.rules[0].params.l2, totals.len(), n);
         }
         limit(out, n, (hessians, totals[0].count), totals.len(), self.rules, too_small);
         any_missing

@@ -101,7 +101,13 @@ impl Group {
             return 2;
         }
         let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
-        self.pending.push(Pending { partial, output: 0, smaller: self.used_slots, larger: Some(parent), packed: [packed(smaller), packed(larger)] });
+        self.pending.push(Pending {
+            partial,
+            output: 0,
+            smaller: self.used_slots,
+            larger: Some(parent),
+            packed: [packed(smaller), packed(larger)],
+        });
         self.set_slot(smaller, self.used_slots);
         self.set_slot(larger, parent);
         self.used_slots += 1;

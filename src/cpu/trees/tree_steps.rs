@@ -3,8 +3,8 @@
 
 use super::feature_groups::Group;
 use super::feature_share;
-use super::lanes::SharedTree;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
+use super::lanes::SharedTree;
 use super::shard::ShardGroup;
 use super::{CpuTrees, NO_SLOT, needed, read, write};
 use taiga_core::collective::RowShard;
@@ -194,7 +194,7 @@ impl TreeSteps for CpuTrees<'_> {
                 let each = (0..rules.len()).map(|k| self.magnitudes(loss, output + k)).collect::<Result<Vec<_>>>()?;
                 let quantizers = GradientQuantizer::alike(&each, self.of.all, unit, self.count_rows);
                 let first = quantizers[0].clone();
-                self.shared = Some(SharedTree::new(output, quantizers, rules));
+                self.shared = Some(SharedTree::new(output, quantizers, rules, unit));
                 first
             }
         };

@@ -66,7 +66,11 @@ impl CudaTrees {
     /// Where the targets, scores and leaves of an output's rows are.
     fn residuals_of(&self, output: usize) -> (u64, u64, u64) {
         let at = (output * self.data.rows) as u64;
-        (self.data.target.address + 4 * self.data.first_target(output) as u64, self.data.scores.address + 4 * at, self.data.leaf.address + 2 * at)
+        (
+            self.data.target.address + 4 * self.data.first_target(output) as u64,
+            self.data.scores.address + 4 * at,
+            self.data.leaf.address + 2 * at,
+        )
     }
 
     /// Three numbers for each leaf, where all rows count alike: the residuals that its quantile lies between, and whether it

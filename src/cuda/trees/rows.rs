@@ -105,7 +105,10 @@ impl RowData {
         let mut out = RowData {
             rows,
             outputs,
-            target: floats("targets", &[&data.target[..]].into_iter().chain(data.more_targets.iter().map(Vec::as_slice)).collect::<Vec<_>>().concat())?,
+            target: floats(
+                "targets",
+                &[&data.target[..]].into_iter().chain(data.more_targets.iter().map(Vec::as_slice)).collect::<Vec<_>>().concat(),
+            )?,
             targets: 1 + data.more_targets.len(),
             weight: data.weight.as_ref().map(|w| floats("weights", w)).transpose()?,
             columns: Some(&data.columns).filter(|c| !c.is_empty()).map(|c| floats("columns", &c.concat())).transpose()?,

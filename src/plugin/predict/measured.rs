@@ -116,7 +116,11 @@ impl Truth {
         if let Some(names) = model.fields(false).filter(|_| scoring.params.targets > 0) {
             let loss = if model.fitted().loss() == LossKind::Multilabel.name() { LossKind::Multilabel } else { LossKind::Rmse };
             let Some(loss) = several::loss_of(target.name(), target.dtype(), loss)? else {
-                let text = format!("its type is {}; the model has {}, in a struct or in lists", target.dtype(), errors::count(names.len(), "target", "targets"));
+                let text = format!(
+                    "its type is {}; the model has {}, in a struct or in lists",
+                    target.dtype(),
+                    errors::count(names.len(), "target", "targets")
+                );
                 return Err(errors::mistyped(target.name(), text));
             };
             return Ok(Truth::Several(SeveralTargets::new(target, loss, None, Some(&names))?));

@@ -3,8 +3,8 @@
 use super::fit::tree_params;
 use super::model::{Model, Units};
 use super::params::BoostingParams;
-use super::{prepare, several};
 use super::schema::{check_class_weight, held_out_metric};
+use super::{prepare, several};
 use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
 use crate::dataset::{Input, checks, target};

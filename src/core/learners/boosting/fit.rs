@@ -144,9 +144,18 @@ fn fit_checked(
     }
     let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input));
     let units: Vec<f64> = starts.iter().map(|s| s.unit).collect();
-    let loss = if units.len() > 1 { loss_of_each(kind, &params.loss_params(), &units)? } else { loss(kind, &params.loss_params(), classes, units[0])? };
+    let loss = if units.len() > 1 {
+        loss_of_each(kind, &params.loss_params(), &units)?
+    } else {
+        loss(kind, &params.loss_params(), classes, units[0])?
+    };
     let loss_columns = prepare::loss_columns(input)?;
-    prepare::check_derivatives(input, loss.as_ref(), (&starts[0].target, &starts[0].scores[0], &loss_columns), (starts[0].start[0], units[0]))?;
+    prepare::check_derivatives(
+        input,
+        loss.as_ref(),
+        (&starts[0].target, &starts[0].scores[0], &loss_columns),
+        (starts[0].start[0], units[0]),
+    )?;
     // What the derivatives of each target's outputs are in units of.
     let of_start = |s: &Start| OutputUnits {
         unit: s.unit,

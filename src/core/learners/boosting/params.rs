@@ -1,7 +1,7 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
-use crate::dataset::{ClassWeight, Target};
 use crate::dataset::shared_params::learner_params;
+use crate::dataset::{ClassWeight, Target};
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, LossKind};

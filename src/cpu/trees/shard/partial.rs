@@ -1,11 +1,11 @@
 //! A shard's partial histograms: packed bins over its rows of a node.
 
 use super::{Shard, ShardGroup, TreeContext};
-use crate::trees::gradient_quantizer::Plane;
 use crate::trees::bins::MAX_BINS;
+use crate::trees::gradient_quantizer::Plane;
 use crate::trees::histogram;
 pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
-use crate::trees::lanes::{self, Lanes};
+use crate::trees::lanes::{self, Lane, Lanes};
 use crate::trees::partition::Source;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
@@ -92,7 +92,7 @@ impl ShardGroup {
         &self,
         index: usize,
         (planes, plane): (usize, usize),
-        lane: Option<(usize, usize)>,
+        lane: Option<(Lane, usize)>,
         column: usize,
         bins: usize,
         mut visit: impl FnMut(&[u64]),
@@ -113,14 +113,14 @@ impl ShardGroup {
 impl ShardGroup {
     /// The packed bins of a column in each segment of partial `index`, for lane `lane` of `width`.
     #[inline(never)]
-    fn lane_bins(&self, index: usize, (lane, width): (usize, usize), column: usize, bins: usize, visit: &mut dyn FnMut(&[u64])) {
+    fn lane_bins(&self, index: usize, (lane, width): (Lane, usize), column: usize, bins: usize, visit: &mut dyn FnMut(&[u64])) {
         let partial = &self.partials[index];
         let (segment_bins, at) = (self.plane_bins() * width, self.place(column) * width);
         let mut gathered = [0; MAX_BINS];
         for segment in 0..partial.segments {
             let start = segment * segment_bins + at;
-            let of_column = partial.bins[start..start + bins * width][lane..].iter().step_by(width);
-            gathered[..bins].iter_mut().zip(of_column).for_each(|(out, bin)| *out = *bin);
+            let of_column = partial.bins[start..start + bins * width].chunks_exact(width);
+            gathered[..bins].iter_mut().zip(of_column).for_each(|(out, words)| *out = lane.bin(words));
             visit(&gathered[..bins]);
         }
     }

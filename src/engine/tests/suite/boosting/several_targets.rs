@@ -209,7 +209,11 @@ fn a_tree_each_is_a_model_each() {
         let shifts = [1.0, 1e-9, 1e7];
         let positive = ["poisson", "tweedie"].contains(&loss);
         let y = |k: usize| -> Vec<f64> {
-            t.columns[k].iter().zip(t.y()).map(|(x, y)| (if positive { (0.3 * y).exp() } else { y } + if x.is_nan() { 0.0 } else { x.abs() }) * shifts[k]).collect()
+            t.columns[k]
+                .iter()
+                .zip(t.y())
+                .map(|(x, y)| (if positive { (0.3 * y).exp() } else { y } + if x.is_nan() { 0.0 } else { x.abs() }) * shifts[k])
+                .collect()
         };
         let targets: Vec<Vec<f64>> = (0..3).map(y).collect();
         let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "multi_strategy": "tree_each", "huber_delta": 1.5 }));
