@@ -8,6 +8,22 @@ import time
 import numpy as np
 import polars as pl
 import polars_taiga as tg
+from polars_taiga.loss import Symbol
+
+
+def touching(y: Symbol, f: Symbol) -> Symbol:
+    """The curvature of the parabola that touches the logarithm of the hyperbolic cosine from above."""
+    r = y - f
+    return tg.when(r.abs() < 1e-3).then(1 - r * r / 3).otherwise(r.tanh() / r)
+
+
+def focal(y: Symbol, f: Symbol) -> tuple[Symbol, Symbol]:
+    """The focal loss at gamma 2, and the larger of its second derivative and of what is never negative in it."""
+    z = (2 * y - 1) * f
+    p, q, cost = z.sigmoid(), (-z).sigmoid(), (-z).softplus()
+    slope = q**2 * (q + 2 * p * cost)
+    return q**2 * cost, np.maximum(q**2 * p * (5 * q - 2 * cost * (q - 2 * p)), slope * p)
+
 
 PAIRS = {
     "rmse": ("number", tg.loss(lambda y, f: 0.5 * (y - f) ** 2), {}),
@@ -32,6 +48,18 @@ PAIRS = {
         ),
         {"huber_delta": 1.0},
     ),
+    "logloss": ("two", tg.loss(lambda y, f: f.softplus() - y * f, link="logit"), {}),
+    "focal": ("two", tg.loss(lambda y, f: focal(y, f)[0], hessian=lambda y, f: focal(y, f)[1], link="logit"), {}),
+    "expectile": (
+        "number",
+        tg.loss(lambda y, f: tg.when(f < y).then(0.8).otherwise(0.2) * (y - f) ** 2),
+        {"alpha": 0.8},
+    ),
+    "log_cosh": (
+        "number",
+        tg.loss(lambda y, f: (2 * (y - f)).softplus() - (y - f), hessian=touching),
+        {},
+    ),
     "tweedie": ("positive", tg.loss(lambda y, f: 2 * (0.5 * f).exp() + 2 * y * (-0.5 * f).exp(), link="log"), {}),
 }
 
@@ -46,6 +74,7 @@ def table(rows: int, features: int) -> pl.DataFrame:
         positive=pl.Series(np.exp(s)),
         count=pl.Series(rng.poisson(np.exp(s))),
         share=pl.Series(1 / (1 + np.exp(-s))),
+        two=pl.Series((s + rng.normal(size=rows) > 0).astype(np.int8)),
     )
 
 

@@ -30,3 +30,12 @@ best = (
     .sort("query", maintain_order=True)
 )
 print(best.select("query", "grade", "score").collect().head(6))
+
+# Clicks say as much of the position at which a document was shown as of the document: position= takes the two apart.
+shown = df.with_columns(pl.col("length").rank("ordinal", descending=True).over("query").alias("rank")).filter(
+    pl.col("rank") <= 8
+)
+clicked = rng.random(shown.height) < (0.15 + 0.15 * shown["grade"].to_numpy()) / shown["rank"].to_numpy()
+shown = shown.with_columns(click=pl.Series(clicked.astype(float)))
+ranker = shown.taiga.fit_gbdt("click", *features, group="query", position="rank", loss="lambdarank", rounds=60)
+print(ranker.position_factors)

@@ -1,6 +1,8 @@
-// The kernels that apply models: boosted trees to codes, forests to codes and values; and explain both. Launched by src/cuda/predict.
+// The kernels that apply models: boosted trees to codes, forests to codes and values, linear models to lists and values; and
+// explain them. Launched by src/cuda/predict.
 
 #include "predict/forest.cuh"
+#include "predict/linear.cuh"
 #include "predict/shap.cuh"
 #include "predict/shap_leaves.cuh"
 #include "predict/shap_walk.cuh"

@@ -1,7 +1,8 @@
 // The kernels of boosted trees: see trees/layouts.cuh for the structs they share.
 //
 //   tree_run_program (losses of one's own)                                             once a tree
-//   tree_group_* (derivatives of losses by group)                                      once a tree
+//   tree_group_* (derivatives of losses by group), tree_position_*                     once a tree
+//   tree_risk_* (of Cox's likelihood), tree_bounds (of accelerated failure time)       once a tree
 //   tree_find_quantizer ─► tree_root (or tree_round, then tree_sum_*)                  once a tree
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_partition_sum                   once a level
 //   (tree_partition ─► tree_plan_sums ─► tree_sum_*, tree_sum_sparse_* where there are more than 32 columns or sparse features)
@@ -23,7 +24,10 @@
 #include "trees/root_histogram.cuh"
 #include "trees/gradient_quantizer.cuh"
 #include "trees/row_sampler.cuh"
+#include "trees/bounds.cuh"
 #include "trees/group_derivatives.cuh"
+#include "trees/position_factors.cuh"
+#include "trees/risk_sets.cuh"
 #include "trees/rows.cuh"
 #include "trees/evaluate_splits.cuh"
 

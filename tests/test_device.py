@@ -28,6 +28,9 @@ def frame(rows: int = 20_000) -> pl.DataFrame:
 
 
 MODEL = frame(2000).select(tg.fit_gbdt("y", "a", "b", "c", "d", rounds=5)).item()
+LINEAR = frame(2000).select(
+    tg.fit_sparse_lr(pl.col("y") > 0, pl.concat_list("c").alias("l"), dense="a", epochs=5)
+).item()
 FOREST = frame(2000).select(tg.fit_forest("y", "a", "b", "c", "d", trees=5)).item()
 
 CALLS: dict[str, Callable[..., pl.Expr]] = {
@@ -60,6 +63,8 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "predict staged": lambda **p: tg.predict(MODEL, output="staged", **p),
     "predict shap": lambda **p: tg.predict(MODEL, output="shap", **p),
     "predict shap_interactions": lambda **p: tg.predict(MODEL, output="shap_interactions", **p),
+    "predict linear": lambda **p: tg.predict(LINEAR, "a", pl.concat_list("c").alias("l"), **p),
+    "predict linear shap": lambda **p: tg.predict(LINEAR, "a", pl.concat_list("c").alias("l"), output="shap", **p),
     "predict forest": lambda **p: tg.predict(FOREST, **p),
     "predict forest shap": lambda **p: tg.predict(FOREST, output="shap", **p),
     "predict forest shap_interactions": lambda **p: tg.predict(

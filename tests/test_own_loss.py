@@ -57,6 +57,20 @@ def tweedie(power: float):
     return lambda y, f: ((2 - power) * f).exp() / (2 - power) - y * ((1 - power) * f).exp() / (1 - power)
 
 
+def touching(y, f):
+    """The curvature of the parabola that touches the logarithm of the hyperbolic cosine from above."""
+    r = y - f
+    return tg.when(r.abs() < 1e-3).then(1 - r * r / 3).otherwise(r.tanh() / r)
+
+
+def focal_parts(y, f):
+    """The focal loss at gamma 2, and the larger of its second derivative and of what is never negative in it."""
+    z = (2 * y - 1) * f
+    p, q, cost = z.sigmoid(), (-z).sigmoid(), (-z).softplus()
+    slope = q**2 * (q + 2 * p * cost)
+    return q**2 * cost, np.maximum(q**2 * p * (5 * q - 2 * cost * (q - 2 * p)), slope * p)
+
+
 BUILT_IN = [
     ("number", {"loss": "rmse"}, tg.loss(lambda y, f: 0.5 * (y - f) ** 2)),
     ("share", {"loss": "cross_entropy"}, tg.loss(lambda y, f: np.log1p(np.exp(f)) - y * f, link="logit")),
@@ -80,6 +94,17 @@ BUILT_IN = [
         tg.loss(tweedie(1.2), hessian="(y * exp(-0.2 * f) + exp(0.8 * f)) / 2", link="log"),
     ),
     ("number", {"loss": "rmse"}, tg.loss("r = y - f; r * r / 2")),
+    (
+        "number",
+        {"loss": "expectile", "alpha": 0.8},
+        tg.loss(lambda y, f: tg.when(f < y).then(0.8).otherwise(0.2) * (y - f) ** 2),
+    ),
+    ("number", {"loss": "log_cosh"}, tg.loss(lambda y, f: (2 * (y - f)).softplus() - (y - f), hessian=touching)),
+    (
+        "two",
+        {"loss": "focal"},
+        tg.loss(lambda y, f: focal_parts(y, f)[0], hessian=lambda y, f: focal_parts(y, f)[1], link="logit"),
+    ),
 ]
 
 

@@ -110,7 +110,7 @@ def test_parameters_are_the_functions_own(cls: Any, function: Any, params: Any, 
     own = {name: p.default for name, p in inspect.signature(cls.__init__).parameters.items() if name != "self"}
     lacks = set(params.__annotations__) - set(own) - {"seed", "positive"}
     of_numbers = {"alpha", "huber_delta", "tweedie_power"}
-    of_groups = {"rank_truncation", "rank_normalize", "rank_orders", "rank_decay"}
+    of_groups = {"rank_truncation", "rank_normalize", "rank_orders", "rank_decay", "rank_position_l2"}
     of_two = {"focal_gamma", "focal_alpha"}
     expected = {
         GbdtClassifier: of_numbers | of_groups | {"target_borders"},

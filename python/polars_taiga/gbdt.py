@@ -45,6 +45,8 @@ Loss = Literal[
     "pairwise",
     "xendcg",
     "yetirank",
+    "cox",
+    "aft",
 ]
 Metric = Literal[
     "rmse",
@@ -70,6 +72,10 @@ Metric = Literal[
     "map",
     "mrr",
     "precision",
+    "concordance",
+    "cox_nloglik",
+    "aft_nloglik",
+    "brier",
     "custom",
 ]
 
@@ -91,6 +97,9 @@ class GbdtParams(TypedDict, total=False):
     rank_normalize: bool
     rank_orders: int
     rank_decay: float
+    rank_position_l2: float | None
+    aft_distribution: Literal["normal", "logistic", "extreme"] | None
+    aft_scale: float | None
     rounds: int
     learning_rate: float
     policy: Literal["symmetric", "depthwise", "leafwise"]
@@ -142,6 +151,10 @@ def fit_gbdt(
     baseline: IntoColumns | None = None,
     eval: IntoColumn | None = None,
     group: IntoColumn | None = None,
+    position: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -194,7 +207,25 @@ def fit_gbdt(
     group
         A column or expression that says which rows are ranked together, such as a query's number: an integer, text,
         category or date, without nulls. Rows of a group need not stand side by side. For the losses and metrics of
-        ranking; the others do not read it. (XGBoost: `qid`; LightGBM: `group`, in sizes; CatBoost: `group_id`.)
+        ranking; the others do not read it. (XGBoost: `qid`; LightGBM: `group`, in sizes; CatBoost: `group_id`.) Under
+        `loss="cox"` and `"aft"` the strata (R: `strata()`): those at risk at a time are rows of one stratum, and so are
+        the pairs that `"concordance"` counts. A stratum may have held-out rows and others.
+    position
+        A column or expression that says at which position each row was shown to whoever clicked on it or did not: an
+        integer, text or category, without nulls, for a ranking loss beside `group`. Where the target is clicks, rows
+        at the top have more of them whatever they are. So each position gets a factor, a part of its rows' scores
+        while the model is fitted and of no prediction, which makes a Newton step with each round (LightGBM: `position`
+        in its `Dataset`). `Model.position_factors` has what was found. Positions that are known to be examined with
+        probability p are told by `baseline=pl.col("p").log()` instead.
+    event
+        Whether the event happened at the target's time (True) or had not until then (False: the row is censored on the
+        right): a Boolean column, or numbers 0 and 1, without nulls. For the losses and metrics of survival; an error
+        where none of these reads it. (lifelines: `event_col`; XGBoost: the sign of the label, or its bounds.)
+    lower, upper
+        In place of `event`: the least and the largest time that the event may have happened at, each the target unless
+        given; the target lies between them. Equal where it was seen; infinity above where it had not happened until
+        `lower`, 0 below where it had happened before `upper`. `"cox"` knows times alone that were seen or are
+        still to come. (XGBoost: `label_lower_bound`, `label_upper_bound`; CatBoost: two targets, -1 for infinity.)
     on_error
         What becomes of the fit where its rows are at fault: of one group among many, say, which would
         end the whole query. `"raise"` (default): the query ends, with an error that names the fault, the
@@ -238,6 +269,11 @@ def fit_gbdt(
         `rank:ndcg`), `"xendcg"` for grades (cross entropy with the grades, Bruch 2021: LightGBM's `rank_xendcg`),
         `"pairwise"` (all pairs alike: RankNet, Burges et al. 2005; XGBoost's `rank:pairwise`, CatBoost's
         `PairLogit`) and `"yetirank"` (neighbours in noisy orders, Gulin et al. 2011, as CatBoost's) for any numbers.
+        For times until an event, of which some are censored (`event`, or `lower` and `upper`): `"cox"` predicts a
+        ratio of hazards, and raw scores its logarithm (Cox's partial likelihood, ties by Efron; XGBoost's
+        `survival:cox`, ties by Breslow; CatBoost's `Cox`); `"aft"` predicts a time, and raw scores its logarithm
+        (accelerated failure time; `survival:aft`, `SurvivalAft`). All rows that train are at risk in the partial
+        likelihood, whatever `row_sample` draws.
         `"mae"`, `"mape"` and `"quantile"` have no derivative at the target. So where at least the square root
         of the number of rows share one target (it was capped, or is often zero), theirs are spread
         evenly, to either side by 1/1024 of the targets' mean distance from the start value;
@@ -282,6 +318,17 @@ def fit_gbdt(
     rank_decay
         What a pair of neighbours counts less than the one before it under `loss="yetirank"`, inside (0, 1]; default
         0.85. (CatBoost: `decay`.)
+    rank_position_l2
+        Where rows have a `position`: what draws its factor to 0, for each unit of its rows' weight; default 0, none.
+        (LightGBM: `lambdarank_position_bias_regularization`.)
+    aft_distribution
+        The distribution of `(ln time - score) / aft_scale` under `loss="aft"`: `"normal"` (default; times are then
+        log-normal), `"logistic"` (log-logistic) or `"extreme"` (the smallest extreme value; Weibull). A prediction is
+        the median of the first two, and the quantile `1 - 1/e` of the third. (XGBoost: `aft_loss_distribution`;
+        CatBoost: `dist`.)
+    aft_scale
+        The scale of that distribution, in units of the logarithm of time, 1e-6 to 1e6; default 1. (XGBoost:
+        `aft_loss_distribution_scale`; CatBoost: `scale`.)
     rounds
         Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
         each of them (see `multi_strategy`). (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
@@ -408,8 +455,10 @@ def fit_gbdt(
         `"multiclass"`, `"ova"` (the log losses of each class, in the mean), `"poisson"`, `"gamma"`, `"tweedie"`,
         `"gaussian"` (the mean negative log likelihood), and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
-        orders; a target above 0 is relevant); default the loss itself, and `"ndcg"` where the loss ranks. Those of a
-        single number are of the mean under `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
+        orders; a target above 0 is relevant), and of survival `"concordance"` (Harrell's), `"cox_nloglik"` (per event,
+        the held-out rows at risk among themselves), `"aft_nloglik"` and `"brier"` (integrated; docs/survival.md);
+        default the loss itself, and `"ndcg"` where the loss ranks. Those of a single number are of the mean under
+        `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)
@@ -475,7 +524,15 @@ def fit_gbdt(
         params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
-    roles = {"target": target, "weight": weight, "baseline": baseline, "eval": eval, "group": group}
+    roles = {
+        "target": target,
+        "weight": weight,
+        "baseline": baseline,
+        "eval": eval,
+        "group": group,
+        "position": position,
+    }
+    roles |= {"event": event, "lower": lower, "upper": upper}
     if isinstance(own, CustomLoss) and own.columns:
         roles["loss_columns"] = cs.by_name(*own.columns)
     return _fit.expr(

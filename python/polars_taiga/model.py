@@ -448,8 +448,33 @@ class Model(Persisted):
         params: dict[str, Any] = json.loads(self._inner.params())
         if (formulas := params.pop("custom_loss", None)) is not None:
             params["loss"] = CustomLoss._of(formulas)
+        params.pop("position_factors", None)
         params.pop("targets", None)
         return params
+
+    @property
+    def position_factors(self) -> pl.DataFrame:
+        """What each `position` of the training rows adds to a score in the fit: `position`, ascending, and `factor`.
+
+        Differences between factors say something, a factor alone does not: a position whose factor is that of the first
+        less 0.7 halves the odds of a click there. They are those after the last round that the model keeps. No rows
+        for a model without positions, and for the `head` of a model.
+
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"list": range(0, 600), "rank": 1}).with_columns(click=pl.col("list") % 3 != 0)
+        >>> seen = pl.concat([df, df.with_columns(rank=2, click=pl.col("list") % 3 == 0)])
+        >>> seen = seen.with_columns(pl.col("click").cast(pl.Float64), x=pl.col("list") % 7)
+        >>> model = seen.taiga.fit_gbdt("click", "x", group="list", position="rank", loss="lambdarank", rounds=50)
+        >>> model.position_factors["position"].to_list()
+        [1, 2]
+        >>> first, second = model.position_factors["factor"]
+        >>> first > second
+        True
+        """
+        found = json.loads(self._inner.params()).get("position_factors") or {"labels": [], "factors": []}
+        factors = pl.Series(found["factors"], dtype=pl.Float64)
+        return pl.DataFrame({"position": pl.Series(found["labels"], dtype=None), "factor": factors})
 
     @property
     def targets(self) -> list[str] | None:

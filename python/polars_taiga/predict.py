@@ -405,7 +405,7 @@ def predict(
         `Model.head(rounds)`. A model of fewer gives what it has. A sparse logistic regression has none to choose from.
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
-        streaming query, which calls with about 100,000. A linear model is applied on the CPU alone.
+        streaming query, which calls with about 100,000.
     background
         For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the
         columns that the model names. What is not known of a row is then taken from each of them in turn, so time

@@ -24,6 +24,9 @@ class MeasureParams(TypedDict, total=False):
 
     metric: Metric | None
     weight: IntoColumn | None
+    event: IntoColumn | None
+    lower: IntoColumn | None
+    upper: IntoColumn | None
     rounds: int | None
     device: str
 
@@ -40,6 +43,9 @@ def score(
     *features: IntoColumns,
     metric: Metric | None = None,
     weight: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
     rounds: int | None = None,
     on_error: Literal["raise", "null"] = "raise",
     device: str = "auto",
@@ -67,6 +73,9 @@ def score(
         better one of `auc`, `accuracy` and `r2` alone.
     weight
         What each row counts for: finite, not negative, not all zero.
+    event, lower, upper
+        As in `fit_gbdt`: when the events of rows happened, for the metrics of survival, `"concordance"`,
+        `"cox_nloglik"`, `"aft_nloglik"` and `"brier"`; the others do not read it.
     rounds
         As in `predict`.
     on_error
@@ -105,9 +114,13 @@ def score(
     roles = [pl.struct(_plugin.as_expr(target, "the target")).alias("target")]
     if weight is not None:
         roles.append(pl.struct(_plugin.as_expr(weight, "`weight`")).alias("weight"))
+    given = {"event": event, "lower": lower, "upper": upper}
+    times = {role: column for role, column in given.items() if column is not None}
+    roles += [pl.struct(_plugin.as_expr(column, f"`{role}`")).alias(role) for role, column in times.items()]
     kwargs = {
         "metric": metric,
         "weight": weight is not None,
+        "times": list(times),
         "on_error": checked_on_error(on_error, ("raise", "null")),
         "rounds": checked_rounds("score", rounds),
         "device": checked(device),

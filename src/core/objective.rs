@@ -1,5 +1,6 @@
 //! What losses and metrics share: how scores become predictions, and the parameters that some of them read.
 
+use crate::numerics::censored::Distribution;
 use crate::numerics::math::{exp_in_place, sigmoid_in_place, softmax_in_place};
 use crate::symbolic::{CustomLink, LossFormulas};
 use serde::{Deserialize, Serialize};
@@ -19,6 +20,10 @@ pub enum Link {
     SigmoidEach,
     /// The scores of a row in ascending order.
     Ascending,
+    /// `exp(score)`, a hazard in units of that at score 0: the larger, the sooner the event.
+    Hazard,
+    /// `exp(score)`, a time.
+    Time,
     /// The first score, a mean, and `exp(2 score)` of the second, a variance.
     MeanVariance,
 }
@@ -26,7 +31,7 @@ pub enum Link {
 impl Link {
     /// Whether a prediction is one number, or a mean before others.
     pub fn is_of_one_number(self) -> bool {
-        matches!(self, Link::Identity | Link::Sigmoid | Link::Exp | Link::MeanVariance)
+        matches!(self, Link::Identity | Link::Sigmoid | Link::Exp | Link::Time | Link::MeanVariance)
     }
 
     /// Turns raw scores, `[output][row]`, into predictions in place.
@@ -40,7 +45,7 @@ impl Link {
     pub fn apply(self, scores: &mut [Vec<f64>]) {
         match self {
             Link::Identity => {}
-            Link::Exp => scores.iter_mut().for_each(|s| exp_in_place(s)),
+            Link::Exp | Link::Hazard | Link::Time => scores.iter_mut().for_each(|s| exp_in_place(s)),
             Link::Sigmoid | Link::SigmoidEach => scores.iter_mut().for_each(|s| sigmoid_in_place(s)),
             Link::Softmax => softmax_in_place(scores),
             Link::Ascending => ascend(scores),
@@ -132,6 +137,8 @@ pub struct LossParams {
     pub rank_decay: f64,
     /// How many targets there are, where the target is a struct or a list of some; else 0.
     pub targets: usize,
+    /// What `aft` and its metrics read.
+    pub aft: AftParams,
 }
 
 /// What the focal loss reads.
@@ -141,6 +148,21 @@ pub struct FocalParams {
     pub gamma: f64,
     /// What class 1 counts, inside (0, 1), and class 0 the rest of 1; both count 1 where there is none.
     pub alpha: Option<f64>,
+}
+
+/// What accelerated failure time models read.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AftParams {
+    /// The distribution of `(ln time - score) / scale`.
+    pub distribution: Distribution,
+    /// Its scale, in units of the logarithm of time; positive.
+    pub scale: f64,
+}
+
+impl Default for AftParams {
+    fn default() -> Self {
+        AftParams { distribution: Distribution::Normal, scale: 1.0 }
+    }
 }
 
 impl FocalParams {
@@ -166,6 +188,7 @@ impl Default for LossParams {
             rank_orders: 10,
             rank_decay: 0.85,
             targets: 0,
+            aft: AftParams::default(),
         }
     }
 }

@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 10] = [
+const LATER: [&str; 14] = [
     "positive",
     "focal_gamma",
     "focal_alpha",
@@ -71,6 +71,10 @@ const LATER: [&str; 10] = [
     "rank_decay",
     "targets",
     "multi_strategy",
+    "rank_position_l2",
+    "position_factors",
+    "aft_distribution",
+    "aft_scale",
 ];
 
 /// Whether parameters that a model names are such as came later.

@@ -6,7 +6,8 @@
 use crate::errors;
 use polars::prelude::*;
 use rayon::prelude::*;
-use taiga_engine::column::categories::{CategoryColumn, Codes};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames, Codes};
+use taiga_engine::dataset::positions::{PositionLabels, Positions};
 use taiga_engine::encoding::Lookup;
 use taiga_engine::parallel::{fork, interrupt};
 
@@ -124,6 +125,39 @@ pub fn check_group_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
 
 fn is_date(dtype: &DataType) -> bool {
     matches!(dtype, DataType::Date | DataType::Datetime(..))
+}
+
+/// Checks that a column of this type can say at which positions rows were shown.
+///
+/// # Errors
+/// If it can't, naming the column and its type.
+pub fn check_position_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    if is_category(dtype) {
+        return Ok(());
+    }
+    let text = format!("its type is {dtype}, which can't say at which `position` rows were shown; an integer or text can");
+    Err(errors::mistyped(name, text))
+}
+
+/// The position of each row: integers by their value, everything else as text.
+///
+/// # Errors
+/// For nulls, and for types that name no positions.
+pub fn positions(series: &Series) -> PolarsResult<Positions<'static>> {
+    let name = series.name().as_str();
+    check_position_type(name, series.dtype())?;
+    if series.null_count() > 0 {
+        let text = format!("the `position` is null in {} of {} rows", series.null_count(), series.len());
+        return Err(errors::values(name, text));
+    }
+    let column = category_column(series)?;
+    let text = |categories: &Categories| (0..categories.len() as u32).map(|code| categories.name(code)).collect();
+    let labels = match &column.categories.labels {
+        CategoryNames::Integer(labels) => labels.iter().map(|label| i64::try_from(*label).ok()).collect::<Option<Vec<i64>>>(),
+        _ => None,
+    };
+    let labels = labels.map_or_else(|| PositionLabels::Text(text(&column.categories)), PositionLabels::Numbers);
+    Ok(Positions { codes: column.codes.into(), labels })
 }
 
 /// The group of each row, numbered by first appearance.

@@ -9,6 +9,7 @@ use crate::schema::{InputSchema, is_known};
 use crate::several::{self, SeveralTargets};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
+use crate::times::{self, TIMES, TimeColumns};
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
@@ -16,7 +17,7 @@ use taiga_engine::column::FeatureType;
 use taiga_engine::dataset::{Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::schema::TargetKind;
+use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
 use taiga_engine::learners::boosting::{BoostingParams, schema};
 use taiga_engine::losses::LossKind;
 
@@ -48,8 +49,24 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     {
         categories::check_group_type(group.name(), group.dtype())?;
     }
-    let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
-    schema::check(&fields.typed(&types), target, baseline, held_out, groups, params).map_err(errors::compute)
+    if let Some(position) = fields.one("position")?
+        && is_known(position.dtype())
+    {
+        categories::check_position_type(position.name(), position.dtype())?;
+    }
+    for role in TIMES {
+        if let Some(field) = fields.one(role)?.filter(|field| is_known(field.dtype())) {
+            times::check_type(role, field.name(), field.dtype())?;
+        }
+    }
+    let given = GivenColumns {
+        baseline: fields.all("baseline").len(),
+        held_out: fields.has("eval"),
+        groups: fields.has("group"),
+        positions: fields.has("position"),
+        times: TIMES.iter().any(|role| fields.has(role)),
+    };
+    schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
 }
 
 /// Checks what names and types tell of a fit of several targets.
@@ -84,7 +101,10 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = parts.all("loss_columns")?;
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+    let position = parts.one("position")?;
+    let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
+    let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -94,7 +114,12 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
         held_out: held_out.as_deref(),
-        loss_columns: LossColumns { groups: groups.as_deref().map(Cow::Borrowed), numbers: of_loss.iter().map(Numbers::column).collect() },
+        loss_columns: LossColumns {
+            groups: groups.as_deref().map(Cow::Borrowed),
+            positions,
+            numbers: of_loss.iter().map(Numbers::column).collect(),
+            times: times.times(),
+        },
     };
     let fitted = match wanted {
         Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),

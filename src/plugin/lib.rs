@@ -26,6 +26,7 @@ mod several;
 mod statistics;
 mod target;
 mod threads;
+mod times;
 mod warn;
 
 use pyo3::prelude::*;

@@ -7,7 +7,7 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::BoostingParams;
 
 /// All losses, `quantile` twice: of several quantiles it is `quantiles` here.
-pub const LOSSES: [&str; 21] = [
+pub const LOSSES: [&str; 23] = [
     "rmse",
     "logloss",
     "cross_entropy",
@@ -29,6 +29,8 @@ pub const LOSSES: [&str; 21] = [
     "pairwise",
     "xendcg",
     "yetirank",
+    "cox",
+    "aft",
 ];
 
 /// The losses that read groups of rows.
@@ -65,6 +67,16 @@ pub fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
         _ if RANKING.contains(&loss) => {
             let grade = |z: &f64| if loss == "pairwise" { *z } else { (z + 1.0).floor().clamp(0.0, 4.0) };
             Table { groups: Some(groups(rows, &mut dice)), ..Table::numbers(columns, z.iter().map(grade).collect()) }
+        }
+        "cox" | "aft" => {
+            // Days until then, some of which are several rows'.
+            let times: Vec<f64> = z.iter().map(|z| (20.0 * (0.5 * z).exp()).ceil()).collect();
+            let upper = times.iter().map(|time| match dice.below(10) {
+                0..4 => f64::INFINITY,
+                4 if loss == "aft" => time + 5.0,
+                _ => *time,
+            });
+            Table { upper: Some(upper.collect()), ..Table::numbers(columns, times) }
         }
         "poisson" | "gamma" | "tweedie" => Table::numbers(columns, z.iter().map(|z| (0.5 * z).exp()).collect()),
         _ => Table::numbers(columns, z),
@@ -110,6 +122,8 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
                     p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
                 }
                 plain.held_out = (case % 7 < 3).then(|| held_out.clone());
+                let of_row = |i: usize| (i % 10) as u32;
+                plain.positions = (plain.groups.is_some() && case % 2 == 1).then(|| (0..rows).map(of_row).collect());
                 plain.weight = (case % 5 < 2).then(|| weight.clone());
                 visit(&plain, params(p), case);
             }

@@ -10,12 +10,14 @@ pub mod gpu;
 pub mod linear;
 pub mod model;
 pub mod naive;
+pub mod random_fits;
 
 use std::borrow::Cow;
 use taiga_engine::Result;
 use taiga_engine::column::Column;
 use taiga_engine::dataset::labels::Labels;
-use taiga_engine::dataset::{Input, LossColumns, Quiet, Target};
+use taiga_engine::dataset::positions::{PositionLabels, Positions};
+use taiga_engine::dataset::{EventTimes, Input, LossColumns, Quiet, Target};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
@@ -70,15 +72,37 @@ pub struct Table {
     pub held_out: Option<Vec<bool>>,
     /// The group of each row.
     pub groups: Option<Vec<u32>>,
+    /// The position of each row, by number.
+    pub positions: Option<Vec<u32>>,
+    /// The largest time that each row's event may have happened at; the least is the target.
+    pub upper: Option<Vec<f64>>,
 }
 
 impl Table {
     pub fn numbers(columns: Vec<Vec<f64>>, target: Vec<f64>) -> Table {
-        Table { columns, target: Wanted::Numbers(target), weight: None, baseline: vec![], held_out: None, groups: None }
+        Table {
+            columns,
+            target: Wanted::Numbers(target),
+            weight: None,
+            baseline: vec![],
+            held_out: None,
+            groups: None,
+            positions: None,
+            upper: None,
+        }
     }
 
     pub fn classes(columns: Vec<Vec<f64>>, codes: Vec<u32>, labels: Labels) -> Table {
-        Table { columns, target: Wanted::Classes(codes, labels), weight: None, baseline: vec![], held_out: None, groups: None }
+        Table {
+            columns,
+            target: Wanted::Classes(codes, labels),
+            weight: None,
+            baseline: vec![],
+            held_out: None,
+            groups: None,
+            positions: None,
+            upper: None,
+        }
     }
 
     /// Several targets.
@@ -114,7 +138,12 @@ impl Table {
             weight: self.weight.as_ref().map(|w| Column::from_f64("w", w)),
             baseline: self.baseline.iter().enumerate().map(|(i, b)| Column::from_f64(format!("b{i}"), b)).collect(),
             held_out: self.held_out.as_deref(),
-            loss_columns: LossColumns { groups: self.groups.as_deref().map(Cow::Borrowed), numbers: vec![] },
+            loss_columns: LossColumns {
+                groups: self.groups.as_deref().map(Cow::Borrowed),
+                positions: self.positions.as_deref().map(positions),
+                numbers: vec![],
+                times: EventTimes { upper: self.upper.as_ref().map(|u| Column::from_f64("upper", u)), ..EventTimes::default() },
+            },
         }
     }
 
@@ -151,8 +180,24 @@ impl Table {
             baseline: self.baseline.iter().map(|b| take(b, &keep)).collect(),
             held_out: self.held_out.as_ref().map(|h| take(h, &keep)),
             groups: self.groups.as_ref().map(|g| take(g, &keep)),
+            positions: self.positions.as_ref().map(|p| take(p, &keep)),
+            upper: self.upper.as_ref().map(|u| take(u, &keep)),
         }
     }
+}
+
+/// Positions as a fit takes them: numbered by first appearance.
+fn positions(numbers: &[u32]) -> Positions<'_> {
+    let mut labels: Vec<i64> = vec![];
+    let mut code = |number: &u32| {
+        let label = i64::from(*number);
+        labels.iter().position(|known| *known == label).unwrap_or_else(|| {
+            labels.push(label);
+            labels.len() - 1
+        }) as u32
+    };
+    let codes: Vec<u32> = numbers.iter().map(&mut code).collect();
+    Positions { codes: codes.into(), labels: PositionLabels::Numbers(labels) }
 }
 
 /// Parameters from a JSON object.

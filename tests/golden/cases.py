@@ -158,6 +158,12 @@ def gbdt() -> Cases:
         for loss, target in targets.items():
             cases[f"gbdt-{policy}-{loss}"] = _gbdt(3000, target, NUMBERS, loss=loss, **more)
             cases[f"gbdt-{policy}-{loss}-weight"] = _gbdt(800, target, NUMBERS, loss=loss, weight="w", **more)
+        for loss in ("cox", "aft"):
+            cases[f"gbdt-{policy}-{loss}"] = _gbdt(3000, "positive", NUMBERS, loss=loss, event="binary", **more)
+        strata = {"group": "code", "weight": "w", "eval": "held"}
+        cases[f"gbdt-{policy}-cox-strata"] = _gbdt(
+            3000, "positive", NUMBERS, loss="cox", event="binary", **strata, **more
+        )
         cases[f"gbdt-{policy}-quantiles"] = _gbdt(
             1500, "number", NUMBERS, loss="quantile", alpha=[0.1, 0.5, 0.9], weight="w", eval="held", **more
         )

@@ -321,6 +321,15 @@ def labels(classes: Any) -> pl.Series:
     return pl.Series([v.decode() if isinstance(v, bytes) else str(v) for v in classes.tolist()], dtype=pl.String)
 
 
+def as_positions(position: Any, training: int, rows: int) -> pl.Series:
+    """The position of each row: held-out ones, which stand behind and move no factor, have the first row's."""
+    positions = position if isinstance(position, pl.Series) else pl.Series(np.asarray(position))
+    if len(positions) != training:
+        msg = f"position has {len(positions)} rows, and X has {training}"
+        raise ValueError(msg)
+    return positions.extend_constant(positions[0], rows - training) if rows > training else positions
+
+
 def as_groups(group: Any, rows: int, part: int | None) -> pl.Series:
     """The group of each row; all rows are one where nothing is given. `part`: the groups of several parts differ."""
     if group is None:

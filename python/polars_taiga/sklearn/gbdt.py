@@ -9,7 +9,8 @@ import polars.selectors as cs
 from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga.gbdt import fit_gbdt
-from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
+from polars_taiga.sklearn import _data
+from polars_taiga.sklearn._base import Classifier, Learner, Regressor, free, shares
 from polars_taiga.sklearn._docs import documented
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
 
 _OF_CLASSES = ("logloss", "multiclass", "focal", "ova", "multilabel")
+SURVIVAL = ("cox", "aft")
 RANKING = ("lambdarank", "pairwise", "xendcg", "yetirank")
 EARLY_STOPPING = """
 Stop after this many rounds without a better metric, and keep the best length. Needs `eval_set` at the fit. Default:
@@ -35,10 +37,15 @@ class Gbdt(Learner):
 
     _matrices: ClassVar[bool] = True
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any) -> None:  # noqa: N803
-        """Fit the model."""
+    def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, position: Any = None) -> None:  # noqa: N803
+        """Fit the model; `position`: where the training rows, which stand first in the table, were shown."""
         self._check_held_out(eval_set)
         table, features, roles = self._table(X, y, sample_weight, eval_set)
+        if position is not None:
+            training = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
+            roles["position"] = free("position", features)
+            positions = _data.as_positions(position, training, table.height)
+            table = table.with_columns(positions.alias(roles["position"]))
         target = roles.pop("target")
         params = {**self._params(), "loss": self._loss()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
@@ -381,6 +388,9 @@ class GbdtRegressor(Regressor, Gbdt):
             raise ValueError(msg)
         if self.loss in RANKING:
             msg = f"parameter `loss`: {self.loss!r} is for ranking; see GbdtRanker"
+            raise ValueError(msg)
+        if self.loss in SURVIVAL:
+            msg = f"parameter `loss`: {self.loss!r} reads when events happened, which `y` does not say; see tg.fit_gbdt"
             raise ValueError(msg)
         return self.loss
 

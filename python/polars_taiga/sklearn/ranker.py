@@ -73,6 +73,7 @@ class GbdtRanker(Gbdt):
         rank_normalize: bool = True,
         rank_orders: int = 10,
         rank_decay: float = 0.85,
+        rank_position_l2: float | None = None,
         rounds: int = 100,
         learning_rate: float = 0.1,
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
@@ -117,7 +118,14 @@ class GbdtRanker(Gbdt):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, group: Any = None, eval_set: Any = None) -> GbdtRanker:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        group: Any = None,
+        eval_set: Any = None,
+        position: Any = None,
+    ) -> GbdtRanker:
         """Fit the model.
 
         Parameters
@@ -133,6 +141,9 @@ class GbdtRanker(Gbdt):
         eval_set
             Groups to measure `metric` on after each round, which train nothing: `(X, y, group)`, or a list of one such
             tuple. `early_stopping` needs it; `model_.history` has what was measured.
+        position
+            The position at which each row of `X` was shown, where `y` is clicks: integers or text. See `tg.fit_gbdt`;
+            `model_.position_factors` has what was found.
 
         Returns
         -------
@@ -144,7 +155,7 @@ class GbdtRanker(Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, group, eval_set)
+        self._fitted(X, y, group, eval_set, position)
         return self
 
     def _loss(self) -> str | CustomLoss:

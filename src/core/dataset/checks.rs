@@ -24,18 +24,26 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
         }
     }
     let rows = input.target.rows();
-    let columns = input.features.iter().chain(&input.weight).chain(&input.baseline).chain(&input.loss_columns.numbers);
-    for c in columns.chain(input.target.several()) {
+    let columns = input
+        .features
+        .iter()
+        .chain(&input.weight)
+        .chain(&input.baseline)
+        .chain(&input.loss_columns.numbers)
+        .chain(input.target.several())
+        .chain(input.loss_columns.times.columns());
+    for c in columns {
         if c.len() != rows {
             return Err(Error::column(c.name(), format!("has {} rows where the target `{}` has {rows}", c.len(), input.target_name)));
         }
     }
-    match &input.loss_columns.groups {
-        Some(groups) if groups.len() != rows => {
-            Err(Error::Data(format!("`group` has {} rows where the target `{}` has {rows}", groups.len(), input.target_name)))
+    let (groups, positions) = (&input.loss_columns.groups, &input.loss_columns.positions);
+    for (role, len) in [("group", groups.as_ref().map(|g| g.len())), ("position", positions.as_ref().map(|p| p.codes.len()))] {
+        if let Some(len) = len.filter(|len| *len != rows) {
+            return Err(Error::Data(format!("`{role}` has {len} rows where the target `{}` has {rows}", input.target_name)));
         }
-        _ => Ok(rows),
     }
+    Ok(rows)
 }
 
 /// Checks that there are rows to train on and, where some are held out, to measure on.

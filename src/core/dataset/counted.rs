@@ -4,7 +4,8 @@
 //! their values takes part in a border, a category's number, a draw or a sum.
 
 use super::labels::Labels;
-use super::{Input, LossColumns, Target};
+use super::positions::Positions;
+use super::{EventTimes, Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::error::Result;
@@ -23,7 +24,10 @@ pub struct Counted {
     baseline: Vec<OwnedColumn>,
     held_out: Option<Vec<bool>>,
     groups: Option<Vec<u32>>,
+    positions: Option<Positions<'static>>,
     numbers_of_loss: Vec<OwnedColumn>,
+    /// [`EventTimes`]: event, lower, upper.
+    times: [Option<OwnedColumn>; 3],
 }
 
 /// What is to be predicted of those rows.
@@ -66,6 +70,7 @@ impl Counted {
             }
             Target::Several(columns) => OwnedTarget::Several(columns.par_iter().map(of).collect()),
         };
+        let times = &input.loss_columns.times;
         Ok(Counted {
             features: input.features.par_iter().map(of).collect(),
             target,
@@ -74,7 +79,13 @@ impl Counted {
             baseline: input.baseline.iter().map(of).collect(),
             held_out: input.held_out.map(|h| rows.iter().map(|row| h[*row]).collect()),
             groups: input.loss_columns.groups.as_ref().map(|g| rows.iter().map(|row| g[*row]).collect()),
+            positions: input
+                .loss_columns
+                .positions
+                .as_ref()
+                .map(|p| Positions { codes: rows.iter().map(|row| p.codes[*row]).collect(), labels: p.labels.clone() }),
             numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
+            times: [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(of)),
             rows,
         })
     }
@@ -94,7 +105,12 @@ impl Counted {
             held_out: self.held_out.as_deref(),
             loss_columns: LossColumns {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
+                positions: self.positions.as_ref().map(|p| Positions { codes: Cow::Borrowed(&p.codes), labels: p.labels.clone() }),
                 numbers: self.numbers_of_loss.iter().map(OwnedColumn::column).collect(),
+                times: {
+                    let [event, lower, upper] = self.times.each_ref().map(|column| column.as_ref().map(OwnedColumn::column));
+                    EventTimes { event, lower, upper }
+                },
             },
         }
     }

@@ -3,15 +3,18 @@
 //! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
-//! - [`coded`]: borders of its features; [`row_groups`]: the groups that rows form.
+//! - [`coded`]: borders of its features; [`row_groups`]: the groups that rows form; [`positions`]: where they were shown.
+//! - [`event_times`]: when events of rows happened, as far as is known.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
 pub mod class_weight;
 pub mod coded;
 pub mod counted;
+pub mod event_times;
 pub mod labels;
 pub mod monitor;
+pub mod positions;
 pub mod row_groups;
 pub(crate) mod shared_params;
 pub mod target;
@@ -19,10 +22,12 @@ pub mod training;
 pub mod weights;
 
 pub use class_weight::{ClassWeight, LabelWeight};
+pub use event_times::EventTimes;
 pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
 
 use crate::column::Column;
+use positions::Positions;
 use std::borrow::Cow;
 
 /// What is to be predicted.
@@ -83,8 +88,12 @@ pub struct Input<'a> {
 pub struct LossColumns<'a> {
     /// The group of each row; rows of a group need not stand side by side.
     pub groups: Option<Cow<'a, [u32]>>,
+    /// The position at which each row was shown.
+    pub positions: Option<Positions<'a>>,
     /// Numbers, in the order that the loss names them in.
     pub numbers: Vec<Column<'a>>,
+    /// What is known of the times of rows' events.
+    pub times: EventTimes<'a>,
 }
 
 impl Input<'_> {

@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::dataset::target::TargetData;
-use crate::dataset::{ClassWeight, Input, LossColumns, Target};
+use crate::dataset::{ClassWeight, EventTimes, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
@@ -13,6 +13,8 @@ pub struct Training {
     weight: Option<Vec<f64>>,
     baseline: Vec<Vec<f64>>,
     numbers_of_loss: Vec<Vec<f64>>,
+    /// [`EventTimes`]: event, lower, upper.
+    times: [Option<Vec<f64>>; 3],
 }
 
 impl Training {
@@ -41,12 +43,19 @@ impl Training {
         let weight = input.weight.as_ref().map(|c| c.gather_f64(&rows));
         let baseline = input.baseline.iter().map(|c| c.gather_f64(&rows)).collect();
         let numbers_of_loss = input.loss_columns.numbers.iter().map(|c| c.gather_f64(&rows)).collect();
-        Ok(Training { rows, numbers, codes, several, weight, baseline, numbers_of_loss })
+        let times = &input.loss_columns.times;
+        let times = [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(|c| c.gather_f64(&rows)));
+        Ok(Training { rows, numbers, codes, several, weight, baseline, numbers_of_loss, times })
     }
 
     /// They as a table without features.
     pub fn input(&self, input: &Input<'_>) -> Input<'_> {
         let named = |c: &Column<'_>| c.name().to_string();
+        let times = &input.loss_columns.times;
+        let [event, lower, upper] = self.times.each_ref().map(Option::as_ref);
+        fn of<'a>(column: &Option<Column<'_>>, values: Option<&'a Vec<f64>>) -> Option<Column<'a>> {
+            column.as_ref().zip(values).map(|(c, x)| Column::from_f64(c.name().to_string(), x))
+        }
         Input {
             features: vec![],
             target: match &input.target {
@@ -62,7 +71,9 @@ impl Training {
             held_out: None,
             loss_columns: LossColumns {
                 groups: None,
+                positions: None,
                 numbers: input.loss_columns.numbers.iter().zip(&self.numbers_of_loss).map(|(c, x)| Column::from_f64(named(c), x)).collect(),
+                times: EventTimes { event: of(&times.event, event), lower: of(&times.lower, lower), upper: of(&times.upper, upper) },
             },
         }
     }

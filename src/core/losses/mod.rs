@@ -5,11 +5,15 @@ mod kind;
 mod location;
 mod log_link;
 mod pointwise;
+pub mod position_bias;
 pub mod ranked_pairs;
+pub mod risk_sets;
 mod several;
 
 #[cfg(test)]
 mod group_tests;
+#[cfg(test)]
+mod survival_tests;
 #[cfg(test)]
 mod tests;
 
@@ -17,7 +21,7 @@ pub use kind::{LossTarget, resolve_loss};
 
 use crate::error::{Error, Result};
 use crate::metrics::MetricKind;
-pub use crate::objective::{Alpha, FocalParams, Link, LossParams};
+pub use crate::objective::{AftParams, Alpha, FocalParams, Link, LossParams};
 use crate::symbolic::Program;
 use by_group::GroupLoss;
 use kind::{LossEntry, Settings};
@@ -45,6 +49,8 @@ kind::losses! {
     pairwise => Pairwise,
     xendcg => Xendcg,
     yetirank => Yetirank,
+    cox => Cox,
+    aft => Aft,
     custom => Custom,
 }
 
@@ -200,6 +206,28 @@ pub trait Loss: Send + Sync {
     /// [`Loss::derivatives`] is then not asked.
     fn by_group(&self) -> Option<&dyn GroupLoss> {
         None
+    }
+
+    /// Whether it reads when rows' events happened: its columns are then the least and the largest time that each may have happened at.
+    fn reads_times(&self) -> bool {
+        false
+    }
+
+    /// Whether the derivatives are those of [`risk_sets::RiskSets`], which a device finds before a tree; [`Loss::derivatives`] is then not
+    /// asked.
+    fn of_risk_sets(&self) -> bool {
+        false
+    }
+
+    /// Whether the derivatives are those of bounds in two columns, which a GPU finds before a tree ([`Formula`]: the scale, and the number of
+    /// the distribution).
+    fn of_bounds(&self) -> bool {
+        false
+    }
+
+    /// Returns what [`Loss::derivatives`] reads for a column's value.
+    fn column_value(&self, value: f64) -> f64 {
+        value
     }
 
     /// Whether the hessian of a row of weight 1 is 1, whatever its scores and the output.

@@ -35,7 +35,11 @@ pub(super) fn check(kind: LossKind, loss: &dyn Loss) -> Result<()> {
 
 fn serves(kind: LossKind, loss: &dyn Loss) -> bool {
     let fits = matches!(kind.target(), Some(LossTarget::Numbers | LossTarget::Labels));
-    fits && loss.outputs() == 1 && loss.by_group().is_none() && loss.program().is_none() && loss.row_factor().is_none()
+    fits && loss.outputs() == 1
+        && loss.by_group().is_none()
+        && loss.program().is_none()
+        && loss.row_factor().is_none()
+        && !loss.reads_times()
 }
 
 impl Loss for Several {

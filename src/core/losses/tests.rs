@@ -6,9 +6,10 @@ use super::*;
 use crate::numerics::random::{Purpose, Random};
 use crate::objective::FocalParams;
 
-/// The losses whose derivatives at a row depend on that row alone.
+/// The losses whose derivatives at a row depend on its scores and its target alone.
 fn kinds() -> impl Iterator<Item = LossKind> {
-    LossKind::ALL.iter().copied().filter(|kind| !kind.reads_groups() && *kind != LossKind::Custom)
+    let others = [LossKind::Custom, LossKind::Cox, LossKind::Aft];
+    LossKind::ALL.iter().copied().filter(move |kind| !kind.reads_groups() && !others.contains(kind))
 }
 const CLASSES: usize = 4;
 const FOCAL: FocalParams = FocalParams { gamma: 1.7, alpha: Some(0.3) };

@@ -9,6 +9,7 @@ pub(super) const METRIC: Metric = Metric {
     of_classes: true,
     larger_is_better: true,
     groups: false,
+    times: false,
     value: auc,
     undefined: "the measured rows are of one class",
 };

@@ -15,6 +15,8 @@ pub(super) struct Metric {
     pub larger_is_better: bool,
     /// Whether it is one of groups of rows.
     pub groups: bool,
+    /// Whether it reads when rows' events happened.
+    pub times: bool,
     /// Computes its value for rows, of which there is at least one.
     pub value: fn(&Rows<'_>) -> f64,
     /// Why it may have no value.
@@ -27,6 +29,7 @@ pub(super) const ERROR: Metric = Metric {
     of_classes: false,
     larger_is_better: false,
     groups: false,
+    times: false,
     value: |_| f64::NAN,
     undefined: "the measured rows have no spread to measure against",
 };
@@ -92,6 +95,11 @@ impl MetricKind {
     /// Whether it reads groups of rows.
     pub fn reads_groups(self) -> bool {
         self.entry().groups
+    }
+
+    /// Whether it reads the bounds of the times of rows' events.
+    pub fn reads_times(self) -> bool {
+        self.entry().times
     }
 
     /// Whether it is one that classifiers of every kind are asked for: linear models take these alone.

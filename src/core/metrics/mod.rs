@@ -4,11 +4,14 @@
 //! same bits on every machine.
 
 mod kind;
+mod lifetimes;
 mod ranking;
 mod rows;
 
 #[cfg(test)]
 mod ranking_tests;
+#[cfg(test)]
+mod survival_tests;
 #[cfg(test)]
 mod tests;
 
@@ -44,6 +47,10 @@ kind::metrics! {
     map => Map,
     mrr => Mrr,
     precision => Precision,
+    concordance => Concordance,
+    cox_nloglik => CoxNloglik,
+    aft_nloglik => AftNloglik,
+    brier => Brier,
     custom => Custom,
 }
 
@@ -57,7 +64,10 @@ kind::metrics! {
 ///
 /// Of several targets, whose values stand one target's behind the other's, it is the mean of the metric of each.
 ///
-/// `ndcg`, `map`, `mrr` and `precision` are means over `groups` of rows, which nothing else reads.
+/// `ndcg`, `map`, `mrr` and `precision` are means over `groups` of rows.
+///
+/// `concordance`, `cox_nloglik`, `aft_nloglik` and `brier` read two `columns`, the least and the largest time of each row's event; groups
+/// are then strata.
 ///
 /// NaN where nothing can be measured: no rows, no weight, `auc` of a single class, or a metric
 /// that does not fit the link ([`MetricKind::fits`]).
@@ -67,7 +77,7 @@ kind::metrics! {
 /// use taiga_core::metrics::{MetricKind, metric};
 /// let params = LossParams::default();
 /// let scores = [vec![0.1, 0.4, 0.35, 0.8]];
-/// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None, None);
+/// let auc = metric(MetricKind::Auc, &params, Link::Sigmoid, &scores, &[0.0, 0.0, 1.0, 1.0], None, None, &[]);
 /// assert_eq!(auc, 0.75);
 /// ```
 pub fn metric(
@@ -78,6 +88,7 @@ pub fn metric(
     target: &[f64],
     weight: Option<&[f32]>,
     groups: Option<&RowGroups>,
+    columns: &[Vec<f64>],
 ) -> f64 {
     if params.targets > 1 {
         return mean_of_targets(kind, params, link, scores, target, weight);
@@ -93,10 +104,11 @@ pub fn metric(
         let of = |values: &[f64]| rows.iter().map(|row| values[*row]).collect::<Vec<f64>>();
         let (scores, target) = (scores.iter().map(|s| of(s)).collect::<Vec<_>>(), of(target));
         let groups = groups.map(|groups| groups.of_rows(&rows));
+        let columns: Vec<Vec<f64>> = columns.iter().map(|column| of(column)).collect();
         let weight: Vec<f32> = rows.iter().map(|row| weight[*row]).collect();
-        return metric(kind, params, link, &scores, &target, Some(&weight), groups.as_ref());
+        return metric(kind, params, link, &scores, &target, Some(&weight), groups.as_ref(), &columns);
     }
-    (kind.entry().value)(&Rows { scores, link, target, weight, params, groups, places: None })
+    (kind.entry().value)(&Rows { scores, link, target, weight, params, groups, columns, places: None })
 }
 
 /// Computes the mean of a metric of each of several targets, which stand one behind the other, each with a score of its own: what
@@ -104,7 +116,7 @@ pub fn metric(
 fn mean_of_targets(kind: MetricKind, params: &LossParams, link: Link, scores: &[Vec<f64>], target: &[f64], weight: Option<&[f32]>) -> f64 {
     let (rows, one) = (target.len() / params.targets, LossParams { targets: 0, ..params.clone() });
     let targets = target.chunks_exact(rows.max(1));
-    let of_each = scores.chunks(1).zip(targets).map(|(scores, target)| metric(kind, &one, link, scores, target, weight, None));
+    let of_each = scores.chunks(1).zip(targets).map(|(scores, target)| metric(kind, &one, link, scores, target, weight, None, &[]));
     if rows == 0 { f64::NAN } else { of_each.fold(0.0, |sum, value| sum + value) / params.targets as f64 }
 }
 

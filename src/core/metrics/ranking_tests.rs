@@ -11,7 +11,7 @@ const RANKING: [MetricKind; 4] = [MetricKind::Ndcg, MetricKind::Map, MetricKind:
 /// The metric of rows in one group or several.
 fn measured(kind: MetricKind, scores: &[f64], target: &[f64], weight: Option<&[f32]>, groups: &[u32], places: Option<u32>) -> f64 {
     let (groups, scores, params) = (RowGroups::new(groups), [scores.to_vec()], LossParams::default());
-    let rows = Rows { scores: &scores, link: Link::Identity, target, weight, params: &params, groups: Some(&groups), places };
+    let rows = Rows { scores: &scores, link: Link::Identity, target, weight, params: &params, groups: Some(&groups), columns: &[], places };
     (kind.entry().value)(&rows)
 }
 

@@ -21,6 +21,8 @@ pub(super) struct Rows<'a> {
     pub params: &'a LossParams,
     /// The groups of the rows, where they have some.
     pub groups: Option<&'a RowGroups>,
+    /// What metrics read beside the target, `[column][row]`: those of times the least and the largest time of each row's event.
+    pub columns: &'a [Vec<f64>],
     /// How many of a group's first places count; all unless told.
     pub places: Option<u32>,
 }
@@ -37,7 +39,7 @@ impl Rows<'_> {
         match self.link {
             Link::Identity | Link::Softmax | Link::Ascending | Link::MeanVariance => {}
             Link::Sigmoid | Link::SigmoidEach => math::sigmoid_in_place(predictions.to_mut()),
-            Link::Exp => math::exp_in_place(predictions.to_mut()),
+            Link::Exp | Link::Hazard | Link::Time => math::exp_in_place(predictions.to_mut()),
         }
         predictions
     }

@@ -143,7 +143,7 @@ fn own_loss(scoring: &Scoring, predictions: &[Vec<f64>], target: &[f64], weight:
     let kind = own_metric(scoring);
     let value = match (scoring.has_no_scores, scoring.link) {
         (true, Link::Sigmoid | Link::Softmax) => brier(predictions, target, weight),
-        _ => metric(kind, &scoring.params, scoring.link, predictions, target, weight, None),
+        _ => metric(kind, &scoring.params, scoring.link, predictions, target, weight, None, &[]),
     };
     if value.is_nan() { Err(undefined(kind)) } else { Ok(value) }
 }
@@ -231,7 +231,7 @@ mod tests {
             };
             let changes = loss_changes(&scoring, &[block(0..64), block(64..90), block(90..100)]);
             let less: Vec<f64> = p.iter().zip(&v).map(|(p, v)| p - v).collect();
-            let whole = |p: Vec<f64>| score(&scoring, None, vec![p], &y, Some(&w)).unwrap();
+            let whole = |p: Vec<f64>| score(&scoring, None, vec![p], &y, Some(&w), &[]).unwrap();
             let expected = whole(less) - whole(p.clone());
             assert!((changes[0] / expected - 1.0).abs() < 1e-13, "{metric:?} {} {expected}", changes[0]);
             assert_eq!(changes[1], 0.0);

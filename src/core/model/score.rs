@@ -8,7 +8,7 @@ use crate::objective::Link;
 
 /// Computes a metric of a model's predictions, `[output][row]`: its raw scores, or what it predicts where it has no scores
 /// ([`Scoring::has_no_scores`]). `kind`: the loss's own metric unless told. `target`: class indices or numbers; `weight`: what
-/// rows weigh, whose unit does not matter.
+/// rows weigh, whose unit does not matter; `columns`: what the metric reads beside the target ([`metric`]).
 ///
 /// Shares of classes are measured as probabilities: `auc` and `accuracy` by their order, the log losses by their logarithms (a
 /// share of 0 counts as 2^-52, as out of bag), and errors (`rmse`, `mae`, …) by themselves.
@@ -21,8 +21,8 @@ use crate::objective::Link;
 /// use taiga_core::model::{fitted::Scoring, score::score};
 /// use taiga_core::objective::{Link, LossParams};
 /// let scoring = Scoring { link: Link::Identity, params: LossParams::default(), metric: MetricKind::Rmse, has_no_scores: false };
-/// assert_eq!(score(&scoring, None, vec![vec![1.0, 2.0]], &[1.0, 4.0], None)?, f64::sqrt(2.0));
-/// assert_eq!(score(&scoring, Some(MetricKind::Mae), vec![vec![1.0, 2.0]], &[1.0, 4.0], Some(&[1.0, 3.0]))?, 1.5);
+/// assert_eq!(score(&scoring, None, vec![vec![1.0, 2.0]], &[1.0, 4.0], None, &[])?, f64::sqrt(2.0));
+/// assert_eq!(score(&scoring, Some(MetricKind::Mae), vec![vec![1.0, 2.0]], &[1.0, 4.0], Some(&[1.0, 3.0]), &[])?, 1.5);
 /// # Ok::<(), taiga_core::Error>(())
 /// ```
 pub fn score(
@@ -31,6 +31,7 @@ pub fn score(
     predictions: Vec<Vec<f64>>,
     target: &[f64],
     weight: Option<&[f32]>,
+    columns: &[Vec<f64>],
 ) -> Result<f64> {
     let kind = kind.unwrap_or(scoring.metric);
     if !kind.fits(scoring.link) {
@@ -39,7 +40,7 @@ pub fn score(
         return Err(Error::parameter("metric", text));
     }
     let (link, scores) = if scoring.has_no_scores { scores_of(kind, scoring.link, predictions) } else { (scoring.link, predictions) };
-    let value = metric(kind, &scoring.params, link, &scores, target, weight, None);
+    let value = metric(kind, &scoring.params, link, &scores, target, weight, None, columns);
     if value.is_nan() { Err(undefined(kind)) } else { Ok(value) }
 }
 
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn shares_are_measured_as_probabilities() {
         let (p, y) = ([0.25, 0.5, 0.75, 1.0, 0.0], [0.0, 1.0, 1.0, 1.0, 1.0]);
-        let of = |kind| score(&shares(Link::Sigmoid), Some(kind), vec![p.to_vec()], &y, None).expect("a value");
+        let of = |kind| score(&shares(Link::Sigmoid), Some(kind), vec![p.to_vec()], &y, None, &[]).expect("a value");
         let log_loss = -(0.75f64.ln() + 0.5f64.ln() + 0.75f64.ln() + f64::EPSILON.ln()) / 5.0;
         assert!((of(MetricKind::Logloss) / log_loss - 1.0).abs() < 1e-14);
         assert_eq!(of(MetricKind::Accuracy), 3.0 / 5.0);
@@ -79,7 +80,7 @@ mod tests {
         let squares: f64 = p.iter().zip(&y).map(|(p, y)| (p - y) * (p - y)).sum();
         assert_eq!(of(MetricKind::Rmse), (squares / 5.0).sqrt());
         let several = vec![vec![0.5, 0.25], vec![0.5, 0.25], vec![0.0, 0.5]];
-        let of = |kind| score(&shares(Link::Softmax), Some(kind), several.clone(), &[1.0, 2.0], None).expect("a value");
+        let of = |kind| score(&shares(Link::Softmax), Some(kind), several.clone(), &[1.0, 2.0], None, &[]).expect("a value");
         assert_eq!(of(MetricKind::Accuracy), 0.5);
         assert!((of(MetricKind::Multiclass) - 2f64.ln()).abs() < 1e-15);
     }
@@ -87,9 +88,9 @@ mod tests {
     /// Proves that what can't be measured is an error that says so.
     #[test]
     fn what_can_not_be_measured_is_told() {
-        let error = score(&shares(Link::Softmax), Some(MetricKind::Auc), vec![vec![0.5]; 3], &[0.0], None).expect_err("no metric");
+        let error = score(&shares(Link::Softmax), Some(MetricKind::Auc), vec![vec![0.5]; 3], &[0.0], None, &[]).expect_err("no metric");
         assert!(error.to_string().contains("\"auc\" can't be measured"), "{error}");
-        let error = score(&shares(Link::Sigmoid), Some(MetricKind::Auc), vec![vec![0.5]], &[0.0], None).expect_err("no metric");
+        let error = score(&shares(Link::Sigmoid), Some(MetricKind::Auc), vec![vec![0.5]], &[0.0], None, &[]).expect_err("no metric");
         assert!(error.to_string().contains("one class"), "{error}");
     }
 }

@@ -1,5 +1,6 @@
 //! Numbers that come out the same everywhere: see the contract in `docs/numerics.md`.
 
+pub mod censored;
 pub mod fixed;
 pub mod hash;
 pub mod math;

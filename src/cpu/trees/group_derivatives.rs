@@ -1,39 +1,72 @@
-//! Finds the derivatives of losses by group, for all rows of a tree.
+//! Finds the derivatives of losses by group and of Cox's likelihood, for all rows of a tree.
 
 use super::gradient_quantizer::BATCH;
+use super::position_factors::PositionFactors;
 use super::{CpuTrees, read, write};
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::losses::Loss;
 use taiga_core::losses::by_group::{Group, GroupLoss, GroupWork, weigh};
+use taiga_core::losses::risk_sets::{RiskSets, RiskWork};
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::pages;
 
 /// Groups that have together up to so many rows are one task.
 const ROWS: usize = 4096;
 
-/// The rows of a fit by group, and room for what a loss makes of them. All but the groups is in their order.
+/// What rows depend on each other by.
+enum Order {
+    Groups(RowGroups),
+    Times(Box<RiskSets>, RiskWork),
+}
+
+impl Order {
+    /// Returns all rows in this order.
+    fn rows(&self) -> &[u32] {
+        match self {
+            Order::Groups(groups) => groups.all_rows(),
+            Order::Times(sets, _) => &sets.rows,
+        }
+    }
+}
+
+/// The rows of a fit by group or by time, and room for what a loss makes of them in that order.
 pub struct GroupedRows {
-    groups: RowGroups,
+    order: Order,
+    /// By place; empty in the order of times.
     target: Vec<f32>,
     /// [`GroupLoss::number`] of each group; found with the first tree.
     numbers: Vec<f32>,
     scores: Vec<f32>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,
-    /// Where each row stands among those in groups' order; nothing where that is the table's.
+    /// Where each row stands in that order; nothing where that is the table's.
     places: Option<Vec<u32>>,
+    /// The factors of positions, where a loss by group knows some.
+    pub(super) positions: Option<PositionFactors>,
 }
 
 impl GroupedRows {
-    /// Returns the rows by group, where the loss reads groups.
+    /// Returns the rows by group, where the loss reads groups, or by time, where it is Cox's.
     ///
     /// # Errors
     /// [`taiga_core::Error::Memory`].
     pub fn new(data: &mut TrainingData<'_>) -> Result<Option<GroupedRows>> {
-        let Some(groups) = data.groups.take() else { return Ok(None) };
-        let rows = groups.all_rows();
+        let order = match (data.groups.take(), data.risk_sets.take()) {
+            (Some(groups), _) => Order::Groups(groups),
+            (None, Some(sets)) => {
+                let work = RiskWork::new(&sets)?;
+                Order::Times(Box::new(sets), work)
+            }
+            (None, None) => return Ok(None),
+        };
+        let rows = order.rows();
+        let target = match &order {
+            Order::Groups(_) => rows.iter().map(|row| data.target[*row as usize]).collect(),
+            Order::Times(..) => vec![],
+        };
+        let positions = data.positions.take().map(|bias| PositionFactors::new(bias, data.weight.clone()));
         let room = || pages::try_zeroed("the rows of a fit by group", rows.len());
         let places = match rows.iter().enumerate().all(|(place, row)| place == *row as usize) {
             true => None,
@@ -43,25 +76,48 @@ impl GroupedRows {
                 Some(places)
             }
         };
-        let target = rows.iter().map(|row| data.target[*row as usize]).collect();
-        Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, groups }))
+        Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, positions, order }))
     }
 
-    /// Returns where a row stands in groups' order.
+    /// Bytes of a row: its place, target, score and derivatives; by time also its risk, and what is summed over those at risk.
+    pub fn row_bytes(&self) -> u64 {
+        match self.order {
+            Order::Groups(_) => 20,
+            Order::Times(..) => 16 + 12 + 32,
+        }
+    }
+
+    /// Returns where a row stands in the order.
     fn place(&self, row: usize) -> usize {
         self.places.as_ref().map_or(row, |places| places[row] as usize)
     }
 
-    /// Finds the derivatives at the scores, group after group on all threads.
-    fn derive(&mut self, loss: &dyn GroupLoss, random: Random) {
+    /// Finds the derivatives at the scores on all threads; `random`: the random numbers of the tree.
+    fn derive(&mut self, loss: &dyn Loss, random: Random) {
+        let groups = match &mut self.order {
+            Order::Groups(groups) => groups,
+            Order::Times(sets, work) => return sets.derivatives(&self.scores, work, &mut self.gradient, &mut self.hessian),
+        };
+        let Some(loss) = loss.by_group() else { return };
         if self.numbers.is_empty() {
-            self.numbers = (0..self.groups.len()).map(|group| loss.number(&self.target[self.groups.range(group)])).collect();
+            self.numbers = (0..groups.len()).map(|group| loss.number(&self.target[groups.range(group)])).collect();
         }
         let (mut gradient, mut hessian) = (std::mem::take(&mut self.gradient), std::mem::take(&mut self.hessian));
-        self.divide(loss, random, (0, self.groups.len()), &mut gradient, &mut hessian);
+        let all = GroupRows { groups, target: &self.target, numbers: &self.numbers, scores: &self.scores };
+        all.divide(loss, random, (0, groups.len()), &mut gradient, &mut hessian);
         (self.gradient, self.hessian) = (gradient, hessian);
     }
+}
 
+/// What the rows of groups are.
+struct GroupRows<'a> {
+    groups: &'a RowGroups,
+    target: &'a [f32],
+    numbers: &'a [f32],
+    scores: &'a [f32],
+}
+
+impl GroupRows<'_> {
     /// Finds the derivatives of the groups `from .. to`, whose rows' room is given.
     fn divide(&self, loss: &dyn GroupLoss, random: Random, (from, to): (usize, usize), gradient: &mut [f32], hessian: &mut [f32]) {
         if to - from > 1 && gradient.len() > ROWS {
@@ -95,10 +151,10 @@ impl GroupedRows {
 }
 
 impl CpuTrees<'_> {
-    /// Finds the derivatives of tree `tree` at the current scores of `output`, where the loss is one by group, and gives each shard
+    /// Finds the derivatives of tree `tree` at the current scores of `output`, where rows depend on each other, and gives each shard
     /// those of its rows, times their weights.
     pub(super) fn derive_groups(&mut self, loss: &dyn Loss, tree: u64, output: usize) {
-        let (Some(by_group), Some(mut grouped)) = (loss.by_group(), self.grouped.take()) else { return };
+        let Some(mut grouped) = self.grouped.take() else { return };
         let random = Random::new(self.seed, Purpose::RankingLoss, tree);
         for shard in self.row_shards() {
             let shard = read(shard);
@@ -111,7 +167,16 @@ impl CpuTrees<'_> {
                 }
             }
         }
-        grouped.derive(by_group, random);
+        let mut positions = grouped.positions.take();
+        let moves = positions.as_mut().is_some_and(|factors| factors.begin(tree));
+        if let Some(factors) = &positions {
+            factors.add(grouped.order.rows(), &mut grouped.scores);
+        }
+        grouped.derive(loss, random);
+        if let Some(factors) = positions.as_mut().filter(|_| moves) {
+            factors.step(|row| (grouped.gradient[grouped.place(row)], grouped.hessian[grouped.place(row)]));
+        }
+        grouped.positions = positions;
         let all = &grouped;
         self.pool.step(|t| {
             let mut shard = write(&self.shards[t]);
@@ -126,7 +191,8 @@ impl CpuTrees<'_> {
                     hessian.push(all.hessian[place]);
                 }
             }
-            if let Some(weight) = &shard.weight {
+            // Cox's likelihood has the weights inside.
+            if let (Some(weight), false) = (&shard.weight, loss.of_risk_sets()) {
                 weigh(weight, &mut gradient, &mut hessian);
             }
             shard.given = Some((gradient, hessian));

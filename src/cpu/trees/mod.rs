@@ -21,6 +21,7 @@ mod lanes;
 mod level_partition;
 mod needed;
 mod partition;
+mod position_factors;
 mod presorted;
 mod shard;
 mod sparse_bins;
@@ -115,7 +116,7 @@ impl<'a> CpuTrees<'a> {
         };
         let replicated = data.shard.is_whole() && replicates(rows, n, &plan);
         let grouped = GroupedRows::new(&mut data)?;
-        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.is_some())?;
+        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.as_ref())?;
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n).shared_by(data.shared);
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };

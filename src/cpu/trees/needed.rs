@@ -2,6 +2,7 @@
 
 use super::feature_groups::Group;
 use super::fill::MOST_COLUMN_BYTES;
+use super::group_derivatives::GroupedRows;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::params::RowSample;
@@ -12,7 +13,7 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::quantize::exceptions::Exceptions;
 
 /// Reserves what the shards of `threads` threads take, beside what is in `data`: rows and their codes. `replicated`: every
-/// shard has all rows. `grouped`: the loss is one by group.
+/// shard has all rows. `grouped`: the rows in the order that the loss needs them in.
 ///
 /// # Errors
 /// [`taiga_core::Error::Memory`].
@@ -22,19 +23,18 @@ pub fn shards(
     exceptions: &[Option<Exceptions>],
     threads: usize,
     replicated: bool,
-    grouped: bool,
+    grouped: Option<&GroupedRows>,
 ) -> Result<Reservation> {
     let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
     let copies = if replicated { threads as u64 } else { 1 };
     let bagged = data.row_sample != RowSample::None || data.held_out.is_some();
     // Target, weight, scores and the leaf under each, marks of held-out rows, draws, and two lists of rows.
     let flags = data.held_out.is_some() as u64 + 4 * data.weight.is_some() as u64 + 4 * bagged as u64;
-    // What the loss reads beside the target, and the derivatives that groups give; these once more in groups' order, with targets, scores
-    // and places.
-    let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped { 8 } else { 0 };
+    // What the loss reads beside the target, and the derivatives that groups give.
+    let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped.is_some() { 8 } else { 0 };
     // Where outputs share a tree, their statistics side by side, in whole vectors.
     let lanes = if data.shared > 1 { (data.shared as u64).next_multiple_of(8) } else { 0 };
-    let of_groups = if grouped { product(&[rows, 20]) } else { 0 };
+    let of_groups = grouped.map_or(0, |grouped| product(&[rows, grouped.row_bytes()]));
     let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes, product(&[6, scores])])]), of_groups]);
     let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
     // The first block has the statistics, which every shard needs.

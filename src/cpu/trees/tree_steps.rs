@@ -5,6 +5,7 @@ use super::feature_groups::Group;
 use super::feature_share;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 use super::lanes::SharedTree;
+use super::position_factors::PositionFactors;
 use super::shard::ShardGroup;
 use super::{CpuTrees, NO_SLOT, needed, read, write};
 use taiga_core::collective::RowShard;
@@ -292,6 +293,10 @@ impl TreeSteps for CpuTrees<'_> {
     fn update_scores(&mut self) -> Result<()> {
         self.pool.step(|t| write(&self.shards[t]).update_scores());
         Ok(())
+    }
+
+    fn position_factors(&self) -> Result<Option<Vec<f64>>> {
+        Ok(self.grouped.as_ref().and_then(|grouped| grouped.positions.as_ref()).map(PositionFactors::latest))
     }
 
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {

@@ -1,7 +1,8 @@
-//! Models applied on a GPU: [`trees`], boosted; [`forest`], random; [`shap`], both explained by the [`answers`] of rows.
+//! Models applied on a GPU: [`trees`], boosted; [`forest`], random; [`linear`]; [`shap`], trees explained by the [`answers`] of rows.
 
 pub mod answers;
 pub mod forest;
+pub mod linear;
 pub mod shap;
 pub mod trees;
 

@@ -144,6 +144,8 @@ fn shares(
         scores: vec![],
         columns: vec![],
         groups: None,
+        positions: None,
+        risk_sets: None,
         held_out: None,
         ..*data
     };

@@ -2,6 +2,7 @@
 
 use super::buffers::{Buffer, Kernels};
 use super::layouts::{GradientQuantizer, NodeRows, RootGuess};
+use super::loss_program::is_found_by_row;
 use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::{grid, launch};
@@ -18,10 +19,10 @@ impl RowData {
     /// Finds the quantizer of a tree: the maxima and sums of the derivatives, with the last tree's
     /// values added to the scores first where they are not yet.
     pub fn find_quantizer(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
-        let fused = self.waiting && self.outputs == 1 && loss.program().is_none();
+        let fused = self.waiting && self.outputs == 1 && !is_found_by_row(loss);
         if !fused {
             self.add_values(queue, kernels)?;
-            self.run_program(queue, kernels, loss, output)?;
+            self.derive_by_row(queue, kernels, loss, output)?;
         }
         (self.waiting, self.has_quantizer) = (false, true);
         let table = self.table(loss, output, true);
@@ -37,10 +38,10 @@ impl RowData {
     /// What a root's pass is told that runs before the tree's quantizer is known, by the log of the tree before it;
     /// it adds the last tree's values to the scores, where they are not yet.
     pub fn guess(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<RootGuess> {
-        let fused = self.waiting && self.outputs == 1 && loss.program().is_none();
+        let fused = self.waiting && self.outputs == 1 && !is_found_by_row(loss);
         if !fused {
             self.add_values(queue, kernels)?;
-            self.run_program(queue, kernels, loss, output)?;
+            self.derive_by_row(queue, kernels, loss, output)?;
         }
         self.waiting = false;
         let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };

@@ -1,7 +1,8 @@
-//! Finds the derivatives of losses by group, for all rows before a tree. Twin of `cpu/trees/group_derivatives.rs`.
+//! Finds the derivatives of losses by group, and of Cox's likelihood, for all rows before a tree. Twin of `cpu/trees/group_derivatives.rs`.
 
 use super::buffers::{Buffer, Kernels};
 use super::layouts::GroupRows;
+use super::position_factors::{PositionFactors, PositionScores};
 use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::runtime::sort::{Pairs, bits_below};
@@ -32,6 +33,7 @@ pub struct GroupedRows {
     factors: Buffer<f32>,
     pub gradient: Buffer<f32>,
     pub hessian: Buffer<f32>,
+    positions: Option<PositionFactors>,
     /// The tree and the output whose derivatives these are.
     derived: Option<(u64, usize)>,
 }
@@ -40,7 +42,8 @@ impl GroupedRows {
     /// Bytes on the device.
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
         // Keys and places twice and room to sort them, five numbers by rank, two derivatives, target, row and group.
-        if data.groups.is_some() { (2 * 12 + 12 + 20 + 8 + 12 + 8) * data.target.len() as u64 } else { 0 }
+        let of_row = 2 * 12 + 12 + 20 + 8 + 12 + 8 + if data.positions.is_some() { PositionFactors::BYTES } else { 0 };
+        if data.groups.is_some() { of_row * data.target.len() as u64 } else { 0 }
     }
 
     /// Brings the rows to the device, where the loss reads groups.
@@ -68,10 +71,19 @@ impl GroupedRows {
             factors: room(groups.len())?,
             gradient: room(rows)?,
             hessian: room(rows)?,
+            positions: data.positions.as_ref().map(|bias| PositionFactors::new(queue, bias)).transpose()?,
             derived: None,
             host_target,
             groups,
         }))
+    }
+
+    /// Returns the factors of positions after the last tree's step, where there are positions.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Device`].
+    pub fn position_factors(&self, queue: &Queue) -> Result<Option<Vec<f64>>> {
+        self.positions.as_ref().map(|factors| factors.latest(queue)).transpose()
     }
 
     /// Writes what targets and places decide for all trees.
@@ -131,11 +143,25 @@ impl GroupedRows {
 }
 
 impl RowData {
-    /// Finds the derivatives of a tree at the current scores of `output`, where the loss is one by group and they are not there yet.
+    /// The same of Cox's likelihood.
+    fn derive_risk_sets(&mut self, queue: &Queue, kernels: &Kernels, tree: u64, output: usize) -> Result<()> {
+        if self.risk_sets.as_ref().is_none_or(|sets| sets.derived == Some((tree, output))) {
+            return Ok(());
+        }
+        self.add_values(queue, kernels)?;
+        let scores = self.scores.address + 4 * (output * self.rows) as u64;
+        let Some(sets) = &mut self.risk_sets else { return Ok(()) };
+        sets.derive(queue, kernels, scores)?;
+        sets.derived = Some((tree, output));
+        Ok(())
+    }
+
+    /// Finds the derivatives of a tree at the current scores of `output`, where rows depend on each other and they are not there yet.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
     pub fn derive_groups(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, tree: u64, output: usize) -> Result<()> {
+        self.derive_risk_sets(queue, kernels, tree, output)?;
         let Some(by_group) = loss.by_group() else { return Ok(()) };
         if self.grouped.as_ref().is_none_or(|grouped| grouped.derived == Some((tree, output))) {
             return Ok(());
@@ -145,6 +171,11 @@ impl RowData {
         let (config, random) = (grid(self.blocks, 256, 0), Random::new(self.seed, Purpose::RankingLoss, tree));
         let Some(grouped) = &mut self.grouped else { return Ok(()) };
         grouped.prepare(queue, by_group)?;
+        let of = PositionScores { tree, scores, gradient: grouped.gradient.address, hessian: grouped.hessian.address };
+        let scores = match &grouped.positions {
+            Some(factors) => factors.add(queue, kernels, &of)?,
+            None => scores,
+        };
         let table = grouped.table(queue, scores, weight);
         match by_group.formula() {
             GroupFormula::Pairs(pairs) => {
@@ -177,6 +208,9 @@ impl RowData {
                 // SAFETY: the argument is that of `tree_group_places`: sums by place, and room by row.
                 unsafe { launch!(queue, &kernels.group_places, config; &table) }?;
             }
+        }
+        if let Some(factors) = &mut grouped.positions {
+            factors.step(queue, kernels, &of)?;
         }
         grouped.derived = Some((tree, output));
         Ok(())

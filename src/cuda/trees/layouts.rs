@@ -54,7 +54,7 @@ pub fn leaf(number: usize) -> u64 {
 kernel_structs! {
     Total, GradientQuantizer, LossProgram, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
     RowRecords, FeatureInfo, Rules, SplitInput, FeatureSplit, NodeSplit, SplitSearch, LevelScores, RowDraw, TreeWalk, LeafSumParams,
-    LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows,
+    LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows, PositionRows, RiskRows, RiskTie,
 }
 
 impl From<Sums> for Total {

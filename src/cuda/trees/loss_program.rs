@@ -1,4 +1,5 @@
-//! Finds the derivatives of a loss of one's own before a tree. Twin of `core/losses/custom`.
+//! Finds derivatives row by row before a tree: those of a loss of one's own and of accelerated failure time. Twin of `core/losses/custom`
+//! and `core/losses/aft.rs`.
 
 use super::buffers::{Buffer, Kernels};
 use super::layouts::LossProgram;
@@ -46,12 +47,38 @@ impl DeviceProgram {
     }
 }
 
+/// Whether derivatives are found row by row before a tree, and then read.
+pub fn is_found_by_row(loss: &dyn Loss) -> bool {
+    loss.program().is_some() || loss.of_bounds()
+}
+
 impl RowData {
+    /// Finds the derivatives of an output at the scores as they are, where that is done before a tree.
+    ///
+    /// # Errors
+    /// [`Error::Device`](taiga_core::Error::Device).
+    pub fn derive_by_row(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
+        if loss.of_bounds() { self.derive_of_bounds(queue, kernels, loss, output) } else { self.run_program(queue, kernels, loss, output) }
+    }
+
+    /// Finds the derivatives of accelerated failure time at the scores as they are.
+    fn derive_of_bounds(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
+        if self.of_bounds.is_none() {
+            let room = || Buffer::new(queue, "derivatives", self.rows);
+            self.of_bounds = Some([room()?, room()?]);
+        }
+        let table = self.table(loss, output, false);
+        let (Some([gradient, hessian]), Some(columns)) = (&self.of_bounds, &self.columns) else { return Ok(()) };
+        let config = grid(self.blocks, 256, 0);
+        // SAFETY: the arguments are those of `tree_bounds`: two columns of all rows, room for two numbers of each.
+        unsafe { launch!(queue, &kernels.bounds, config; &table, &columns.address, &gradient.address, &hessian.address) }
+    }
+
     /// Finds the derivatives of an output at the scores as they are, where the loss is one's own.
     ///
     /// # Errors
     /// [`Error::Device`](taiga_core::Error::Device).
-    pub fn run_program(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
+    fn run_program(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
         let Some(program) = loss.program() else { return Ok(()) };
         if self.program.is_none() {
             let columns = self.columns.as_ref().map_or(0, |c| c.address);

@@ -4,7 +4,7 @@
 //! was found. Kernels are in `kernels/trees/`, the structs they share with us in [`layouts`].
 //!
 //! - [`rows`]: targets, weights, scores; [`row_sampler`]: the rows drawn; [`gradient_quantizer`]: derivatives as integers;
-//!   [`group_derivatives`]: those of losses by group;
+//!   [`group_derivatives`]: those of losses by group; [`position_factors`]: what positions add to their scores;
 //! - [`feature_groups`]: groups of features, their codes and histograms; [`bundling`]: features that share columns of codes;
 //!   [`sparse_features`]: features whose codes are lists; [`ctr`] and [`ctr_maker`]: statistics of categories;
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
@@ -28,8 +28,10 @@ mod leaf_sums;
 mod level_buffers;
 mod loss_program;
 mod partition;
+mod position_factors;
 mod resident;
 mod resident_tree;
+mod risk_sets;
 mod root_histogram;
 mod row_sampler;
 mod rows;
@@ -416,6 +418,11 @@ impl TreeSteps for CudaTrees {
 
     fn update_scores(&mut self) -> Result<()> {
         self.data.update(&self.queue, &self.kernels)
+    }
+
+    fn position_factors(&self) -> Result<Option<Vec<f64>>> {
+        let Some(grouped) = &self.data.grouped else { return Ok(None) };
+        grouped.position_factors(&self.queue)
     }
 
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {

@@ -25,7 +25,7 @@ impl RowData {
             return Ok(true);
         }
         self.add_values(queue, kernels)?;
-        self.run_program(queue, kernels, loss, output)?;
+        self.derive_by_row(queue, kernels, loss, output)?;
         let (table, held_out) = (self.table(loss, output, false), self.held_out.as_ref().map_or(0u64, |h| h.address));
         let kind: u32 = match self.row_sample {
             RowSample::Goss => 1,

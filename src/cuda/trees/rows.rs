@@ -5,6 +5,7 @@ use super::gradient_quantizer::{BATCH, QUANTIZER_WORDS, quantizer_blocks};
 use super::group_derivatives::GroupedRows;
 use super::layouts::LossRows;
 use super::loss_program::DeviceProgram;
+use super::risk_sets::DeviceRiskSets;
 use super::root_histogram::root_shape;
 use crate::runtime::Queue;
 use crate::{grid, launch};
@@ -25,6 +26,8 @@ pub struct RowData {
     pub(super) columns: Option<Buffer<f32>>,
     /// The program of a loss of one's own, once it has run.
     pub(super) program: Option<DeviceProgram>,
+    /// The derivatives of accelerated failure time, once they were found.
+    pub(super) of_bounds: Option<[Buffer<f32>; 2]>,
     /// `[output][row]`, set after set.
     pub scores: Buffer<f32>,
     /// What rows count in this tree; none where all count 1.
@@ -63,6 +66,8 @@ pub struct RowData {
     pub(super) blocks: u32,
     /// The rows by group, for losses that need them so.
     pub(super) grouped: Option<GroupedRows>,
+    /// The rows by time, for Cox's likelihood.
+    pub(super) risk_sets: Option<DeviceRiskSets>,
 }
 
 impl RowData {
@@ -71,7 +76,8 @@ impl RowData {
         let (rows, outputs) = (data.target.len() as u64, data.scores.len() as u64);
         let weight = data.weight.is_some() as u64 * 4;
         let drawn = (data.held_out.is_some() || data.row_sample != RowSample::None) as u64 * 5;
-        rows * (4 * (1 + data.more_targets.len() as u64) + weight + 6 * outputs + drawn + 4 + 1) + GroupedRows::bytes(data)
+        let targets = 1 + data.more_targets.len() as u64;
+        rows * (4 * targets + weight + 6 * outputs + drawn + 4 + 1) + GroupedRows::bytes(data) + DeviceRiskSets::bytes(data)
     }
 
     /// Brings the rows to the device. `components` of histograms are not known here.
@@ -113,6 +119,7 @@ impl RowData {
             weight: data.weight.as_ref().map(|w| floats("weights", w)).transpose()?,
             columns: Some(&data.columns).filter(|c| !c.is_empty()).map(|c| floats("columns", &c.concat())).transpose()?,
             program: None,
+            of_bounds: None,
             scores,
             bag: None,
             held_out: held_out.map(|h| Buffer::copy_of(queue, "held-out rows", &h)).transpose()?,
@@ -136,6 +143,7 @@ impl RowData {
             l2: data.l2.min(f32::MAX as f64) as f32,
             seed: data.seed,
             grouped: GroupedRows::new(queue, data)?,
+            risk_sets: DeviceRiskSets::new(queue, data)?,
             blocks: (rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8).max(1),
         };
         if out.keeps_all() && out.held_out.is_some() {
@@ -166,11 +174,11 @@ impl RowData {
     pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> LossRows {
         // Several sets of scores stand one behind the other.
         let (set, output) = (output / loss.outputs(), output % loss.outputs());
-        let (gradient, hessian) = match (&self.grouped, &self.program) {
-            (Some(found), _) => (found.gradient.address, found.hessian.address),
-            (None, Some(found)) => (found.gradient.address, found.hessian.address),
-            (None, None) => (0, 0),
-        };
+        let found = self.grouped.as_ref().map(|found| (&found.gradient, &found.hessian));
+        let found = found.or(self.risk_sets.as_ref().map(|found| (&found.gradient, &found.hessian)));
+        let found = found.or(self.program.as_ref().map(|found| (&found.gradient, &found.hessian)));
+        let found = found.or(self.of_bounds.as_ref().map(|[gradient, hessian]| (gradient, hessian)));
+        let (gradient, hessian) = found.map_or((0, 0), |(gradient, hessian)| (gradient.address, hessian.address));
         LossRows {
             rows: self.rows as u64,
             target: self.target.address + 4 * self.first_target(output) as u64,

@@ -6,7 +6,10 @@ use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::{Asked, Predictor, Walked};
 use taiga_core::learners::boosting::model::shap::ShapValues;
-use taiga_core::learners::forest;
+use taiga_core::learners::linear::predict::ReadRows;
+use taiga_core::learners::linear::rows::SparseRows;
+use taiga_core::learners::linear::shap::Parts;
+use taiga_core::learners::{forest, linear};
 use taiga_core::memory;
 use taiga_core::shap::{Explanation, Terms};
 
@@ -68,6 +71,21 @@ pub trait ForestCopy: Send + Sync {
     -> Result<Box<dyn ExplainerCopy>>;
 }
 
+/// The copy of a linear model on another device, which answers with the same bits.
+pub trait LinearCopy: Send + Sync {
+    /// [`linear::Predictor::raw`] of rows that [`linear::Predictor::read`] gives.
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    fn raw(&self, rows: &ReadRows<'_, '_>) -> Result<Vec<Vec<f64>>>;
+
+    /// Computes what each column gives to each row's scores, less what it gives in the mean: `[output][column][row]`.
+    ///
+    /// # Errors
+    /// As [`LinearCopy::raw`].
+    fn explain(&self, rows: &ReadRows<'_, '_>, means: &[Vec<f64>]) -> Result<Parts>;
+}
+
 /// What explains a model on another device: of values, and of interactions, each brought there when it is first asked for.
 #[derive(Default)]
 pub struct ExplainerCopies([OnceLock<Result<Box<dyn ExplainerCopy>>>; 2]);
@@ -98,6 +116,9 @@ pub type PlacedPredictor = Placed<Predictor, dyn ModelCopy>;
 
 /// A forest on the device that applies it.
 pub type PlacedForest = Placed<forest::Predictor, dyn ForestCopy>;
+
+/// A linear model on the device that applies it.
+pub type PlacedLinear = Placed<linear::Predictor, dyn LinearCopy>;
 
 impl<P, C: ?Sized> Placed<P, C> {
     /// Returns the model by itself.
@@ -255,5 +276,27 @@ impl PlacedForest {
     /// As [`PlacedForest::walk`].
     pub fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
         Ok(self.walk(columns, forest::apply::Asked { predictions: false, leaves: true })?.leaves.unwrap_or_default())
+    }
+}
+
+impl PlacedLinear {
+    /// Brings a linear model to the device that `device` names, as [`PlacedPredictor::new`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn new(device: &str, predictor: Arc<linear::Predictor>) -> Result<Self> {
+        let copy = gpu_of(device)?.map(|number| gpu::copy_linear(number, &predictor)).transpose()?.map(Arc::from);
+        Ok(Placed { predictor, copy })
+    }
+
+    /// [`linear::Predictor::raw`].
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    pub fn raw(&self, sparse: Option<&SparseRows<'_>>, dense: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
+        match &self.copy {
+            Some(copy) => copy.raw(&self.predictor.read(sparse, dense)?),
+            None => self.predictor.raw(sparse, dense),
+        }
     }
 }

@@ -3,10 +3,11 @@
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
-use crate::device::{Chosen, DeviceSet, check_present, open};
+use crate::device::predict::{LinearCopy, PlacedLinear};
+use crate::device::{Chosen, check_present};
 use std::sync::Arc;
 use taiga_core::dataset::Monitor;
-use taiga_core::error::{Error, Result};
+use taiga_core::error::Result;
 use taiga_core::learners::linear as core;
 use taiga_core::model::fitted::{FittedModel, no_rounds};
 use taiga_core::shap::{Explanation, Terms};
@@ -61,7 +62,7 @@ pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn M
     fit_or_on_cpu(&params.device, monitor, |device, monitor| core::fit(input, params, &Chosen::new(device, monitor), monitor))
 }
 
-/// Models of sparse logistic regression, which the CPU alone applies: an explicit choice never falls back.
+/// Models of sparse logistic regression.
 pub const FAMILY: Family = Family {
     envelope: &core::model::envelope::ENVELOPE,
     read: |bytes| Ok(Box::new(core::LinearModel::from_bytes(bytes)?)),
@@ -72,38 +73,37 @@ pub const FAMILY: Family = Family {
         if rounds.is_some() {
             return Err(no_rounds(&model));
         }
-        match open(device)? {
-            DeviceSet::Auto | DeviceSet::Cpu => Ok(Box::new(AppliedLinear(Arc::new(core::Predictor::new(model))))),
-            DeviceSet::Cuda(_) => Err(Error::parameter("device", format!("{device:?}: linear models are applied on the CPU only"))),
-        }
+        Ok(Box::new(PlacedLinear::new(device, Arc::new(core::Predictor::new(model)))?))
     },
 };
 
-/// A linear model on the CPU.
-struct AppliedLinear(Arc<core::Predictor>);
-
-impl AppliedModel for AppliedLinear {
+impl AppliedModel for PlacedLinear {
     fn model(&self) -> &dyn FittedModel {
-        self.0.model()
+        self.predictor().model()
+    }
+
+    fn is_remote(&self) -> bool {
+        PlacedLinear::is_remote(self)
     }
 
     fn outputs(&self, rows: &ModelRows<'_, '_>, wanted: &[Output]) -> Result<Vec<Values>> {
         let lacks = |o: &Output| match o {
-            Output::Leaves => Some(has_no(self.model(), "linear", "leaves")),
-            Output::Staged => Some(has_no(self.model(), "not of boosted trees", "stages")),
+            Output::Leaves => Some(has_no(AppliedModel::model(self), "linear", "leaves")),
+            Output::Staged => Some(has_no(AppliedModel::model(self), "not of boosted trees", "stages")),
             Output::Predictions | Output::Raw | Output::Class => None,
         };
         if let Some(error) = wanted.iter().find_map(lacks) {
             return Err(error);
         }
-        let raw = self.0.raw(rows.sparse, &self.0.bind(rows.columns)?)?;
+        let predictor = self.predictor();
+        let raw = self.raw(rows.sparse, &predictor.bind(rows.columns)?)?;
         let mut raw = Shared::new(Some(raw), wanted, |_| true);
         let output = |output: &Output| {
             Ok(match output {
-                Output::Class => Values::Indices(self.0.class(&raw.take()?)),
+                Output::Class => Values::Indices(predictor.class(&raw.take()?)),
                 Output::Predictions => {
                     let mut values = raw.take()?;
-                    self.0.link(&mut values);
+                    predictor.link(&mut values);
                     Values::Numbers(values)
                 }
                 _ => Values::Numbers(raw.take()?),
@@ -113,32 +113,32 @@ impl AppliedModel for AppliedLinear {
     }
 
     fn explainer(&self, background: Option<&ModelRows<'_, '_>>) -> Result<Box<dyn RowExplainer>> {
-        let predictor = self.0.clone();
+        let predictor = self.shared();
         let shap = match background {
             Some(rows) => predictor.shap_values(rows.sparse, &predictor.bind(rows.columns)?)?,
-            None => self.training_shap_values("give rows to compare with as background=")?,
+            None => training_shap_values(&predictor, "give rows to compare with as background=")?,
         };
-        Ok(Box::new(LinearExplainer { predictor, shap }))
+        Ok(Box::new(LinearExplainer { predictor, shap, copy: self.copy() }))
     }
 
     fn known_scores(&self, rows: &ModelRows<'_, '_>, known: &[u32]) -> Result<Vec<Vec<f64>>> {
-        let shap = self.training_shap_values("give data")?;
-        self.0.known_scores(&shap, rows.sparse, &self.0.bind(rows.columns)?, known)
+        let predictor = self.own("partial dependence without data")?;
+        let shap = training_shap_values(&predictor, "give data")?;
+        predictor.known_scores(&shap, rows.sparse, &predictor.bind(rows.columns)?, known)
     }
 }
 
-impl AppliedLinear {
-    /// Prepares what columns give in the mean of the training rows; `remedy`: what to do about a model without it.
-    fn training_shap_values(&self, remedy: &str) -> Result<core::shap::ShapValues> {
-        let lacks = || format!("means of its training rows: {remedy}");
-        self.0.training_shap_values().ok_or_else(|| has_no(self.model(), "linear, from before they were recorded,", &lacks()))
-    }
+/// Prepares what columns give in the mean of the training rows; `remedy`: what to do about a model without it.
+fn training_shap_values(predictor: &core::Predictor, remedy: &str) -> Result<core::shap::ShapValues> {
+    let lacks = || format!("means of its training rows: {remedy}");
+    predictor.training_shap_values().ok_or_else(|| has_no(predictor.model(), "linear, from before they were recorded,", &lacks()))
 }
 
-/// Rows explained by a linear model.
+/// Rows explained by a linear model, on this process's threads or on the device that has its copy.
 struct LinearExplainer {
     predictor: Arc<core::Predictor>,
     shap: core::shap::ShapValues,
+    copy: Option<Arc<dyn LinearCopy>>,
 }
 
 impl RowExplainer for LinearExplainer {
@@ -147,6 +147,9 @@ impl RowExplainer for LinearExplainer {
     }
 
     fn explain(&self, rows: &ModelRows<'_, '_>, terms: Terms) -> Result<Explanation> {
-        self.predictor.explain(&self.shap, rows.sparse, &self.predictor.bind(rows.columns)?, terms)
+        let columns = self.predictor.bind(rows.columns)?;
+        let Some(copy) = &self.copy else { return self.predictor.explain(&self.shap, rows.sparse, &columns, terms) };
+        let rows = self.predictor.read(rows.sparse, &columns)?;
+        Ok(core::shap::explanation(copy.explain(&rows, self.shap.means())?, rows.rows, terms))
     }
 }

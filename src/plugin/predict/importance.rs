@@ -171,7 +171,7 @@ impl Shuffled<'_> {
 
     fn value(&self, scores: Vec<Vec<f64>>) -> PolarsResult<f64> {
         let scoring = self.measured.ready.model.fitted().scoring();
-        measure(&scoring, self.metric, scores, &self.measured.target, self.measured.weight.as_deref()).map_err(errors::compute)
+        measure(&scoring, self.metric, scores, &self.measured.target, self.measured.weight.as_deref(), &[]).map_err(errors::compute)
     }
 }
 

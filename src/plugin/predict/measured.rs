@@ -177,7 +177,7 @@ fn only(models: &BinaryChunked) -> PolarsResult<Option<&[u8]>> {
 }
 
 /// The one column of a struct: so a selector stays one input.
-fn role(input: &Series) -> PolarsResult<Series> {
+pub fn role(input: &Series) -> PolarsResult<Series> {
     match input.struct_()?.fields_as_series().as_slice() {
         [one] => Ok(one.clone()),
         several => Err(errors::data(format!("the target, and a weight, are one column each, not {}", several.len()))),

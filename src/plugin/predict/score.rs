@@ -1,11 +1,12 @@
 //! `score`: a model, a target and columns in, how good the model's predictions are out.
 
-use super::measured::{Call, Measured, bytes_of_scores, metric_of, scores_of_tables};
+use super::measured::{Call, Measured, bytes_of_scores, metric_of, role, scores_of_tables};
 use super::{LARGE, LONG, check, model_bytes};
 use crate::errors;
 use crate::export::{Answer, Length, export};
 use crate::fit::OnError;
 use crate::monitor::{self, expression};
+use crate::times::TimeColumns;
 use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::model::score::score as measure;
@@ -17,6 +18,9 @@ pub struct ScoreKwargs {
     metric: Option<String>,
     /// Whether the third input is what rows weigh.
     weight: bool,
+    /// The roles of the inputs behind it that say when events happened.
+    #[serde(default)]
+    times: Vec<String>,
     on_error: OnError,
     rounds: Option<usize>,
     device: String,
@@ -27,7 +31,27 @@ pub struct ScoreKwargs {
 impl ScoreKwargs {
     /// The number of inputs before the columns.
     fn first(&self) -> usize {
+        self.first_time() + self.times.len()
+    }
+
+    /// Where the columns of times begin.
+    fn first_time(&self) -> usize {
         2 + self.weight as usize
+    }
+
+    /// Reads when the events of `rows` happened, as the metric reads it.
+    fn bounds(&self, inputs: &[Series], target: &[f64]) -> PolarsResult<Vec<Vec<f64>>> {
+        let columns = TimeColumns::new(|name| {
+            let Some(at) = self.times.iter().position(|time| time == name) else { return Ok(None) };
+            let column = role(&inputs[self.first_time() + at])?;
+            let (own, rows) = (column.len(), target.len());
+            match own == rows {
+                true => Ok(Some(column)),
+                false => Err(errors::column(column.name(), format!("it has {own} rows and the target has {rows}"))),
+            }
+        })?;
+        let name = role(&inputs[1])?;
+        Ok(columns.times().bounds(name.name(), target).map_err(errors::compute)?.map_or(vec![], Vec::from))
     }
 }
 
@@ -44,10 +68,16 @@ fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>
     let Some(measured) = Measured::new(&call)? else { return Ok(None) };
     let (model, rows) = (&measured.ready.model, measured.table.rows);
     errors::check_memory(|| format!("the predictions of {rows} rows"), bytes_of_scores(model, rows), "measure fewer rows at a time")?;
-    let inputs = measured.inputs()?;
-    let scores = scores_of_tables(model, 1, rows, |_, start, len| Ok(inputs.slice(start, len)))?.swap_remove(0);
+    let read = measured.inputs()?;
+    let scores = scores_of_tables(model, 1, rows, |_, start, len| Ok(read.slice(start, len)))?.swap_remove(0);
     let metric = metric_of(kwargs.metric.as_deref())?;
-    measure(&model.fitted().scoring(), metric, scores, &measured.target, measured.weight.as_deref()).map(Some).map_err(errors::compute)
+    let (scoring, columns) = (model.fitted().scoring(), kwargs.bounds(inputs, &measured.target)?);
+    let kind = metric.unwrap_or(scoring.metric);
+    if kind.reads_times() && columns.is_empty() {
+        let text = format!("parameter `event`: metric={:?} needs it, or `lower` and `upper`", kind.name());
+        return Err(errors::data(text));
+    }
+    measure(&scoring, metric, scores, &measured.target, measured.weight.as_deref(), &columns).map(Some).map_err(errors::compute)
 }
 
 fn score_field(inputs: &[Field], kwargs: ScoreKwargs) -> PolarsResult<Field> {
@@ -58,7 +88,7 @@ fn score_field(inputs: &[Field], kwargs: ScoreKwargs) -> PolarsResult<Field> {
     })
 }
 
-/// `inputs`: the model, structs of the target and of what rows weigh where that is told, then the columns.
+/// `inputs`: the model, structs of the target, of what rows weigh and of the times of their events where these are told, then the columns.
 fn score(inputs: &[Series], kwargs: ScoreKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("score", rows >= LONG || model_bytes(&inputs[0]) >= LARGE, || {

@@ -294,6 +294,8 @@ mod tests {
             scores: vec![],
             columns: vec![],
             groups: None,
+            positions: None,
+            risk_sets: None,
             held_out: None,
             row_sample: RowSample::None,
             row_fraction: 1.0,

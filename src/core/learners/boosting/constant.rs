@@ -3,7 +3,7 @@
 use super::fit::tree_params;
 use super::model::{Model, Units};
 use super::params::BoostingParams;
-use super::schema::{check_class_weight, held_out_metric};
+use super::schema::{check_class_weight, check_times, held_out_metric};
 use super::{prepare, several};
 use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
@@ -61,6 +61,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let kind = if classes == 1 { LossKind::Logloss } else { resolved };
     let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     prepare::check_loss_columns(input, params)?;
+    check_times(loss.as_ref(), None, input.loss_columns.times.is_given())?;
     if classes != 1 {
         held_out_metric(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
     }
@@ -79,7 +80,9 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     }
     let params = &params.with_huber_delta(kind, None, || prepare::huber_delta(&table, &data));
     let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
-    let starts = several::starts((&table, &data), &several, (kind, &params.loss_params()), loss.as_ref())?;
+    let bounds = prepare::bounds(&table, loss.as_ref(), None, &data.values)?;
+    let columns = prepare::loss_columns(&table, loss.as_ref(), bounds.as_ref())?;
+    let starts = several::starts((&table, &data, &columns), &several, (kind, &params.loss_params()), loss.as_ref())?;
     let start = starts.into_iter().flat_map(|s| s.start).collect();
     Ok(Model {
         params: params.kept(),

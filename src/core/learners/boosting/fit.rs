@@ -6,7 +6,7 @@ use super::finish::{UsedFeatures, finish};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, check_groups, constraints, held_out_metric};
+use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, held_out_metric};
 use super::several::{self, OneTarget};
 use super::steps::{Announced, Extent, LeafSums, OutputRules, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
@@ -15,11 +15,13 @@ use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
+use crate::dataset::positions::PositionFactors;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
+use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::{LeafRule, Location, Loss, LossKind, LossParams, loss, loss_of_each, resolve_loss};
 use crate::memory::Reservation;
 use crate::metrics::{MetricKind, metric, undefined};
@@ -41,6 +43,9 @@ use std::borrow::Cow;
 /// [`Error::Interrupted`] when `monitor` asks to stop; what the device reports.
 pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
     params.validate()?;
+    if params.position_factors.is_some() {
+        return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
+    }
     let rows = checks::check_table(input)?;
     let pool = ThreadPool::new(threads(params, rows, input.features.len()))?;
     pool.enter(|| fit_on(&pool, input, params, devices, monitor))
@@ -70,7 +75,9 @@ fn fit_on(
     prepare::check_loss_columns(input, params)?;
     let outputs = raw_loss.outputs();
     let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+    check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
     check_groups(kind, measure, input.loss_columns.groups.is_some())?;
+    check_times(raw_loss.as_ref(), measure, input.loss_columns.times.is_given())?;
     let shares_trees = params.shares_trees(raw_loss.as_ref())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
@@ -125,7 +132,9 @@ fn fit_checked(
     features.constrain(&tree_params.interaction);
     drop(of_categories);
 
-    let starts = several::starts((input, &data), &several, (kind, &params.loss_params()), raw_loss.as_ref())?;
+    let bounds = prepare::bounds(input, raw_loss.as_ref(), measure, &data.values)?;
+    let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
+    let starts = several::starts((input, &data, &columns), &several, (kind, &params.loss_params()), raw_loss.as_ref())?;
     let measured = |metric| {
         let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
         if several.is_empty() {
@@ -139,23 +148,24 @@ fn fit_checked(
     let held_out = measure.map(measured).transpose()?;
     drop((data.values, several));
     let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
-    if let (Some(groups), Some(marks)) = (&groups, input.held_out) {
+    if let (Some(groups), Some(marks), false) = (&groups, input.held_out, raw_loss.reads_times()) {
         groups.check_held_out(marks)?;
     }
-    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input));
+    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input).with_columns(bounds.as_ref(), input));
     let units: Vec<f64> = starts.iter().map(|s| s.unit).collect();
     let loss = if units.len() > 1 {
         loss_of_each(kind, &params.loss_params(), &units)?
     } else {
         loss(kind, &params.loss_params(), classes, units[0])?
     };
-    let loss_columns = prepare::loss_columns(input)?;
+    let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
     prepare::check_derivatives(
         input,
         loss.as_ref(),
         (&starts[0].target, &starts[0].scores[0], &loss_columns),
         (starts[0].start[0], units[0]),
     )?;
+    let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
     // What the derivatives of each target's outputs are in units of.
     let of_start = |s: &Start| OutputUnits {
         unit: s.unit,
@@ -194,6 +204,11 @@ fn fit_checked(
     let target = targets.next().unwrap_or_default();
     let rows = target.len();
     let weight_unit = data.weight_unit;
+    let of_rows = input.loss_columns.positions.as_ref();
+    let rank_position_l2 = params.rank_position_l2.or(of_rows.map(|_| 0.0));
+    let rule = StepRule { learning_rate: params.learning_rate, l2: rank_position_l2.unwrap_or(0.0) };
+    let positions = of_rows.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
+    let trained: Option<Vec<bool>> = positions.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
     let data = TrainingData {
         features: &coded,
         sources: &sources,
@@ -202,6 +217,8 @@ fn fit_checked(
         weight: data.weights,
         columns: loss_columns,
         groups: groups.filter(|_| loss.by_group().is_some()),
+        positions,
+        risk_sets,
         scores,
         held_out: input.held_out,
         // A sample of all rows is none.
@@ -235,16 +252,20 @@ fn fit_checked(
         fitted = Some(rounds.run(backend, &mut features)?);
         Ok(())
     })?;
-    let (mut trees, gains, history) = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
+    let Boosted { mut trees, gains, history, factors } = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
     let scale = common_scale(&mut trees, outputs, &units);
     let units = match units.as_slice() {
         [one] if !shares_trees => settle(&mut trees, &gains, one.gradient, weight_unit * one.factor),
         _ => settle(&mut trees, &gains, 1.0, weight_unit),
     };
     let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
+    let position_factors = of_rows.zip(factors).zip(trained).map(|((positions, factors), trained)| {
+        let of_trained: Vec<Option<f64>> = factors.into_iter().zip(trained).map(|(factor, trained)| trained.then_some(factor)).collect();
+        PositionFactors::ascending(&positions.labels, &of_trained)
+    });
     let training_rows = (rows - input.held_out_rows()) as u64;
     Ok(Model {
-        params: params.kept(),
+        params: BoostingParams { rank_position_l2, position_factors, ..params.kept() },
         loss: kind,
         target: input.target_name.clone(),
         features,
@@ -285,6 +306,16 @@ fn common_scale(trees: &mut [Tree], outputs: usize, units: &[OutputUnits]) -> f6
     scale
 }
 
+/// What the boosting rounds give.
+struct Boosted {
+    trees: Vec<Tree>,
+    /// Of each tree the exponent of what its gains are in units of.
+    gains: Vec<i32>,
+    history: Option<History>,
+    /// What each position adds to a score after the last tree's step.
+    factors: Option<Vec<f64>>,
+}
+
 /// What the boosting rounds need beside a backend.
 struct Rounds<'a> {
     params: &'a BoostingParams,
@@ -301,10 +332,9 @@ struct Rounds<'a> {
 impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metric of
     /// the held-out rows; until all trees are grown or the metric no longer improves.
-    /// With each tree the exponent of what its gains are in units of.
-    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<(Vec<Tree>, Vec<i32>, Option<History>)> {
+    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<Boosted> {
         let (params, outputs) = (self.params, self.loss.outputs());
-        let (mut trees, mut gains) = (vec![], vec![]);
+        let (mut trees, mut gains, mut factors) = (vec![], vec![], None);
         // The outputs of a tree.
         let sharing = if self.shared.is_some() { outputs } else { 1 };
         let mut least_gains = vec![f64::INFINITY; outputs / sharing];
@@ -326,6 +356,9 @@ impl Rounds<'_> {
                 _ => None,
             };
             self.monitor.round(round + 1, params.rounds, value);
+            if params.early_stopping.is_some() && history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
+                factors = backend.position_factors()?;
+            }
             if let (Some(history), Some(patience)) = (&history, params.early_stopping)
                 && history.rounds_since_best() >= patience
             {
@@ -336,7 +369,10 @@ impl Rounds<'_> {
             trees.truncate((history.best as usize + 1) * outputs);
         }
         features.subsets = backend.category_sets().to_vec();
-        Ok((trees, gains, history))
+        if params.early_stopping.is_none() {
+            factors = backend.position_factors()?;
+        }
+        Ok(Boosted { trees, gains, history, factors })
     }
 
     /// Returns the units of an output.
@@ -453,6 +489,8 @@ struct HeldOut {
     target: Vec<f64>,
     weight: Option<Vec<f32>>,
     groups: Option<RowGroups>,
+    /// What the metric reads beside the target, `[column][row]`.
+    columns: Vec<Vec<f64>>,
     /// What is added to the scores: `[output][row]`.
     offset: Vec<Vec<f64>>,
     /// What the scores of each output are in units of.
@@ -479,7 +517,7 @@ impl HeldOut {
             })
             .collect();
         let units = vec![*unit; start.len()];
-        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, offset, units }
+        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, columns: vec![], offset, units }
     }
 
     /// Returns the rows of several targets, of which there is one: their targets and scores one behind the other.
@@ -490,7 +528,7 @@ impl HeldOut {
             all.units.extend(one.units);
             all
         };
-        let none = |kind| HeldOut { kind, target: vec![], weight: None, groups: None, offset: vec![], units: vec![] };
+        let none = |kind| HeldOut { kind, target: vec![], weight: None, groups: None, columns: vec![], offset: vec![], units: vec![] };
         each.into_iter().reduce(join).unwrap_or_else(|| none(MetricKind::Rmse))
     }
 
@@ -498,13 +536,31 @@ impl HeldOut {
     fn with_groups(self, groups: Option<&RowGroups>, input: &Input<'_>) -> HeldOut {
         let marks = input.held_out.unwrap_or_default();
         let rows: Vec<usize> = (0..marks.len()).filter(|row| marks[*row]).collect();
-        HeldOut { groups: groups.filter(|_| self.kind.reads_groups()).map(|g| g.of_rows(&rows)), ..self }
+        let is_read = self.kind.reads_groups() || self.kind.reads_times();
+        HeldOut { groups: groups.filter(|_| is_read).map(|g| g.of_rows(&rows)), ..self }
+    }
+
+    /// Returns the rows with the bounds of the times of their events, of those of the whole table.
+    fn with_columns(self, bounds: Option<&[Vec<f64>; 2]>, input: &Input<'_>) -> HeldOut {
+        let marks = input.held_out.unwrap_or_default();
+        let of_column = |column: &Vec<f64>| column.iter().zip(marks).filter(|(_, held_out)| **held_out).map(|(x, _)| *x).collect();
+        let bounds = bounds.filter(|_| self.kind.reads_times());
+        HeldOut { columns: bounds.map_or_else(Vec::new, |bounds| bounds.iter().map(of_column).collect()), ..self }
     }
 
     fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
         let of_output = |(s, (o, unit)): (&Vec<f32>, (&Vec<f64>, &f64))| s.iter().zip(o).map(|(s, o)| o + unit * *s as f64).collect();
         let raw: Vec<Vec<f64>> = scores.iter().zip(self.offset.iter().zip(&self.units)).map(of_output).collect();
-        let value = metric(self.kind, &params.loss_params(), loss.link(), &raw, &self.target, self.weight.as_deref(), self.groups.as_ref());
+        let value = metric(
+            self.kind,
+            &params.loss_params(),
+            loss.link(),
+            &raw,
+            &self.target,
+            self.weight.as_deref(),
+            self.groups.as_ref(),
+            &self.columns,
+        );
         if value.is_nan() {
             return Err(undefined(self.kind));
         }

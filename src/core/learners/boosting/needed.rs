@@ -3,6 +3,7 @@
 use super::params::{BoostingParams, CatMethod};
 use crate::dataset::Input;
 use crate::error::Result;
+use crate::losses::LossKind;
 use crate::memory;
 use crate::memory::{Reservation, product, sum};
 use crate::parallel::thread_pool::ThreadPool;
@@ -35,7 +36,9 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     let scores = product(&[4, outputs, sets]);
     // What stays for the whole fit: questions, the order of the rows in each permutation, the training rows and their classes.
     let orders = if sets > 1 { 4 * sets } else { 0 };
-    let stays = product(&[rows, questions(input, params) + orders + if any { 5 } else { 0 }]);
+    // Bounds of times; rows by time with their ties, and what they are sorted by.
+    let times = if input.loss_columns.times.is_given() { 16 + if params.loss == LossKind::Cox { 64 } else { 8 } } else { 0 };
+    let stays = product(&[rows, questions(input, params) + orders + times + if any { 5 } else { 0 }]);
     let watched = product(&[held_out, 8 + 8 * outputs]);
     // The first of several sets of scores is copied before it is dropped.
     let copied = if sets > 1 { 4 * outputs } else { 0 };

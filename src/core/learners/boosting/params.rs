@@ -1,12 +1,14 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
+use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Target};
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, LossKind};
 use crate::metrics::{MetricKind, metric_names};
-use crate::objective::{Alpha, FocalParams, LossParams};
+use crate::numerics::censored::Distribution;
+use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
 use crate::params::Problems;
 use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, Inside, NotNegative, Positive, Share};
@@ -103,6 +105,14 @@ learner_params! {
         pub rank_orders: Option<u32> = None => Between(1, 1000),
         /// What a pair of neighbours counts less than the one before it under `loss="yetirank"`; 0.85 unless told otherwise.
         pub rank_decay: Option<f64> = None => Share,
+        /// What draws the factors of positions to 0, for each unit of weight, where rows have positions; 0 unless told otherwise.
+        pub rank_position_l2: Option<f64> = None => NotNegative,
+        /// What a fit with positions found that each of them adds to a score; no argument of a fit.
+        pub position_factors: Option<PositionFactors> = None => By(Self::check_position_factors),
+        /// The distribution of `(ln time - score) / aft_scale` under `loss="aft"`; normal unless told otherwise.
+        pub aft_distribution: Option<Distribution> = None,
+        /// The scale of that distribution, in units of the logarithm of time; 1 unless told otherwise.
+        pub aft_scale: Option<f64> = None => By(Self::check_aft_scale),
 
         /// The number of boosting rounds: a round makes a tree for each output.
         pub rounds: u32 = 100 => Between(1, 1_000_000),
@@ -213,6 +223,7 @@ impl BoostingParams {
             rank_orders: self.rank_orders.unwrap_or(10),
             rank_decay: self.rank_decay.unwrap_or(0.85),
             targets: self.targets.as_ref().map_or(0, Vec::len),
+            aft: AftParams { distribution: self.aft_distribution.unwrap_or_default(), scale: self.aft_scale.unwrap_or(1.0) },
             // One that can't be compiled has been told of: [`Self::check_loss`].
             custom: self.custom_loss.as_ref().and_then(|loss| loss.compile().ok()).map(Arc::new),
         }
@@ -229,13 +240,15 @@ impl BoostingParams {
     pub fn kept(&self) -> Self {
         let params = self.loss_params();
         let focal_gamma = self.focal_gamma.or((self.loss == LossKind::Focal).then_some(params.focal.gamma));
-        let ranks = self.loss.reads_groups();
+        let (ranks, is_aft) = (self.loss.reads_groups(), self.loss == LossKind::Aft);
         BoostingParams {
             huber_delta: Some(params.huber_delta),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
             rank_decay: self.rank_decay.or(ranks.then_some(params.rank_decay)),
+            aft_distribution: self.aft_distribution.or(is_aft.then_some(params.aft.distribution)),
+            aft_scale: self.aft_scale.or(is_aft.then_some(params.aft.scale)),
             ..self.recorded()
         }
     }
@@ -305,6 +318,20 @@ impl BoostingParams {
     fn check_focal_gamma(&self, problems: &mut Problems) {
         if let Some(gamma) = self.focal_gamma {
             problems.check((0.0..=100.0).contains(&gamma), "focal_gamma", gamma, "between 0 and 100");
+        }
+    }
+
+    /// Adds what is wrong with `position_factors`.
+    fn check_position_factors(&self, problems: &mut Problems) {
+        if let Some(found) = &self.position_factors {
+            found.check(problems);
+        }
+    }
+
+    /// Adds what is wrong with `aft_scale`.
+    fn check_aft_scale(&self, problems: &mut Problems) {
+        if let Some(scale) = self.aft_scale {
+            problems.check((1e-6..=1e6).contains(&scale), "aft_scale", scale, "between 1e-6 and 1e6");
         }
     }
 

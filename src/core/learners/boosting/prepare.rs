@@ -3,10 +3,13 @@
 use super::params::BoostingParams;
 use super::ties;
 use crate::column::Column;
+use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{TargetData, in_parts};
 use crate::dataset::{ClassWeight, Input, LossColumns, Target};
 use crate::error::{Error, Result};
+use crate::losses::risk_sets::{Observed, RiskSets};
 use crate::losses::{LeafRule, Location, Loss, Rows};
+use crate::metrics::MetricKind;
 use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::pages;
 use crate::parallel::interrupt::ROWS;
@@ -26,9 +29,10 @@ pub struct Start {
     pub scores: Vec<Vec<f32>>,
 }
 
-/// Returns the start value from the training rows, and targets and scores relative to it: losses that only see differences train
+/// Returns the start value from the training rows (`columns`: what the loss reads beside the target), and targets and scores relative to it: losses that only see differences train
 /// on `(target - start) / unit`, so that neither a large offset nor a huge or tiny scale costs precision in f32.
-pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usize) -> Result<Start> {
+pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, columns: &[Vec<f64>]) -> Result<Start> {
+    let outputs = loss.outputs();
     let (target, weight) = (&data.values[..], data.weights.as_deref());
     super::schema::check_baseline(input.baseline.len(), outputs)?;
     let baseline: Vec<Vec<f64>> = input.baseline.iter().map(|c| c.to_f64()).collect();
@@ -37,10 +41,9 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usi
             return Err(Error::column(column.name(), "the baseline is null, NaN or infinite in some rows").of_values());
         }
     }
-    let columns: Vec<Vec<f64>> = input.loss_columns.numbers.iter().map(|c| c.to_f64()).collect();
     let start = if baseline.is_empty() {
         match input.held_out {
-            None => loss.start_with(target, weight, &columns),
+            None => loss.start_with(target, weight, columns),
             Some(h) => {
                 let keep = |i: &usize| !h[*i];
                 let rows: Vec<f64> = (0..target.len()).filter(keep).map(|i| target[i]).collect();
@@ -87,7 +90,9 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, outputs: usi
         let first = start[0] + baseline.first().map_or(0.0, |b| b[i]);
         (if location.moves(k) { (own - first) / unit } else { own }) as f32
     };
-    let scores = (0..outputs).map(|k| (0..target.len()).map(|i| if k == 0 { 0.0 } else { score(k, i) }).collect()).collect();
+    // Zeros that nobody has written take no memory.
+    let scores = (0..outputs).map(|k| if k == 0 { vec![0.0; target.len()] } else { (0..target.len()).map(|i| score(k, i)).collect() });
+    let scores = scores.collect();
     Ok(Start { start, unit, offset: 0.0, factor: 1.0, target, scores })
 }
 
@@ -167,11 +172,25 @@ pub fn check_loss_columns(input: &Input<'_>, params: &BoostingParams) -> Result<
     }
 }
 
-/// Returns the numbers that a loss reads beside the target.
+/// Returns the least and the largest time of each row's event, where the loss or the metric reads them.
 ///
 /// # Errors
-/// For missing and infinite ones, naming the column.
-pub fn loss_columns(input: &Input<'_>) -> Result<Vec<Vec<f32>>> {
+/// As [`EventTimes::bounds`](crate::dataset::EventTimes::bounds).
+pub fn bounds(input: &Input<'_>, loss: &dyn Loss, metric: Option<MetricKind>, target: &[f64]) -> Result<Option<[Vec<f64>; 2]>> {
+    match loss.reads_times() || metric.is_some_and(MetricKind::reads_times) {
+        true => input.loss_columns.times.bounds(&input.target_name, target),
+        false => Ok(None),
+    }
+}
+
+/// Returns the numbers that a loss reads beside the target, `[column][row]`. `bounds`: those of the times of rows' events.
+///
+/// # Errors
+/// For missing and infinite ones, naming the column; for bounds that the loss does not know.
+pub fn loss_columns(input: &Input<'_>, loss: &dyn Loss, bounds: Option<&[Vec<f64>; 2]>) -> Result<Vec<Vec<f64>>> {
+    if let (true, Some(bounds)) = (loss.reads_times(), bounds) {
+        return check_bounds(input, loss, bounds).map(|()| bounds.to_vec());
+    }
     let of_column = |column: &Column<'_>| {
         let values = column.to_f64();
         match in_parts(&values).enumerate().find_map_first(|(row, x)| (!((*x as f32).is_finite())).then_some((row, *x))) {
@@ -179,10 +198,58 @@ pub fn loss_columns(input: &Input<'_>) -> Result<Vec<Vec<f32>>> {
                 let what = if x.is_nan() { "null or NaN".into() } else { format!("{x}") };
                 Err(Error::column(column.name(), format!("it is {what} in row {row}, and the loss reads it")).of_values())
             }
-            None => Ok(in_parts(&values).map(|x| *x as f32).collect()),
+            None => Ok(values),
         }
     };
     input.loss_columns.numbers.iter().map(of_column).collect()
+}
+
+/// Checks that the loss knows events with such bounds.
+fn check_bounds(input: &Input<'_>, loss: &dyn Loss, [lower, upper]: &[Vec<f64>; 2]) -> Result<()> {
+    let times = &input.loss_columns.times;
+    let fault = |row: usize| {
+        let (l, u) = (lower[row], upper[row]);
+        let text = match loss.of_risk_sets() {
+            true if l < u && u < f64::INFINITY => {
+                format!(
+                    "the event of row {row} lies between {l} and {u}, and loss=\"cox\" knows those alone that were seen or are still to come: \
+                     use loss=\"aft\""
+                )
+            }
+            false if u == 0.0 => format!("the event of row {row} happened at 0, and loss=\"aft\" is of the logarithms of times"),
+            _ => return None,
+        };
+        let column = times.upper.as_ref().map_or(input.target_name.as_str(), Column::name);
+        Some(Error::column(column, text).of_values())
+    };
+    (0..lower.len()).find_map(fault).map_or(Ok(()), Err)
+}
+
+/// Returns what a device reads of a loss's columns, `[column][row]`.
+pub fn device_columns(loss: &dyn Loss, columns: &[Vec<f64>]) -> Vec<Vec<f32>> {
+    if loss.of_risk_sets() {
+        return vec![];
+    }
+    columns.iter().map(|column| in_parts(column).map(|x| loss.column_value(*x) as f32).collect()).collect()
+}
+
+/// Returns the rows as Cox's likelihood reads them, where that is the loss. `scores`: before the first tree.
+///
+/// # Errors
+/// Where no event happened to a row that is trained on.
+pub fn risk_sets(
+    input: &Input<'_>,
+    loss: &dyn Loss,
+    groups: Option<&RowGroups>,
+    (columns, weight, scores): (&[Vec<f64>], Option<&[f32]>, &[f32]),
+) -> Result<Option<RiskSets>> {
+    let (true, [times, upper]) = (loss.of_risk_sets(), columns) else { return Ok(None) };
+    let died: Vec<bool> = times.iter().zip(upper).map(|(time, upper)| time == upper).collect();
+    let sets = RiskSets::new(groups, Observed { times, died: &died, weight, held_out: input.held_out, scores });
+    if sets.has_no_events() {
+        return Err(Error::Data("no event happened to a row that is trained on: nothing tells one from another".into()).degenerate());
+    }
+    Ok(Some(sets))
 }
 
 /// Checks that a loss of one's own has derivatives at the first scores.

@@ -29,27 +29,33 @@ pub(super) struct Constraints {
     pub interaction: Vec<Vec<u32>>,
 }
 
+/// The columns that a fit is given beside features and target.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct GivenColumns {
+    /// The number of columns of scores to start from.
+    pub baseline: usize,
+    pub held_out: bool,
+    pub groups: bool,
+    pub positions: bool,
+    /// What is said of the times of events.
+    pub times: bool,
+}
+
 /// Checks the parameters of a fit against the names and types of its features, what is known of its target, the number of
-/// columns of its baseline, and whether there are columns of held-out rows and of groups. What depends on values is not looked at.
+/// columns of its baseline, and which other columns there are. What depends on values is not looked at.
 ///
 /// # Errors
 /// [`Error::Parameter`] naming the parameter.
 ///
 /// ```
-/// use taiga_core::learners::boosting::{BoostingParams, schema::{TargetKind, check}};
+/// use taiga_core::learners::boosting::{BoostingParams, schema::{GivenColumns, TargetKind, check}};
 /// use taiga_core::column::FeatureType;
 /// let params = BoostingParams { monotone: [("rooms".to_string(), 1)].into(), ..Default::default() };
-/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, 0, false, false, &params).unwrap_err();
+/// let fault = check(&[("room", &FeatureType::Numeric)], TargetKind::Numbers, &GivenColumns::default(), &params).unwrap_err();
 /// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");
 /// ```
-pub fn check(
-    features: &[(&str, &FeatureType)],
-    target: TargetKind,
-    baseline: usize,
-    held_out: bool,
-    groups: bool,
-    params: &BoostingParams,
-) -> Result<()> {
+pub fn check(features: &[(&str, &FeatureType)], target: TargetKind, given: &GivenColumns, params: &BoostingParams) -> Result<()> {
+    let &GivenColumns { baseline, held_out, groups, positions, times } = given;
     constraints(features, params)?;
     check_class_weight(params, target != TargetKind::Numbers)?;
     if let (Some(positive), TargetKind::Numbers) = (&params.positive, target) {
@@ -64,9 +70,11 @@ pub fn check(
         (kind, _) => kind,
     };
     let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
+    check_positions(params.loss, kind, positions)?;
     // Of a loss that is named the number of classes says nothing.
     let metric = held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
     check_groups(kind, metric, groups)?;
+    check_times(loss.as_ref(), metric, times)?;
     if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
@@ -104,6 +112,35 @@ pub(super) fn check_groups(loss: LossKind, metric: Option<MetricKind>, given: bo
         _ => return Ok(()),
     };
     Err(Error::parameter("group", format!("{needed} needs a column that says which rows are ranked together, such as a query's number")))
+}
+
+/// Checks that positions stand beside a loss by group: `asked`, or what that came to.
+pub(super) fn check_positions(asked: LossKind, loss: LossKind, given: bool) -> Result<()> {
+    if !given || loss.reads_groups() {
+        return Ok(());
+    }
+    let name = asked.name();
+    let text = format!("loss=\"{name}\" does not rank; positions go with \"lambdarank\", \"pairwise\", \"xendcg\" and \"yetirank\"");
+    Err(Error::parameter("position", text))
+}
+
+/// Checks that something is said of events where the loss or the metric of held-out rows reads their times, and nowhere else.
+pub(super) fn check_times(loss: &dyn Loss, metric: Option<MetricKind>, given: bool) -> Result<()> {
+    let is_read = loss.reads_times() || metric.is_some_and(MetricKind::reads_times);
+    let needed = match (is_read, given) {
+        (true, false) if loss.reads_times() => "the loss",
+        (true, false) => "the metric",
+        (false, true) => {
+            let text = "neither the loss nor the metric reads what is said of events: loss=\"cox\" and \"aft\" do";
+            return Err(Error::parameter("event", text));
+        }
+        _ => return Ok(()),
+    };
+    let text = format!(
+        "{needed} needs a column that is true where the event happened at the target and false where it had not until then \
+         (pl.lit(True) where it always happened), or `lower` and `upper`, the bounds of its times"
+    );
+    Err(Error::parameter("event", text))
 }
 
 /// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.

@@ -59,18 +59,18 @@ pub fn check_huber_delta(kind: LossKind, metric: Option<MetricKind>, params: &Bo
 /// # Errors
 /// As [`prepare::start`].
 pub fn starts(
-    (input, data): (&Input<'_>, &TargetData),
+    (input, data, columns): (&Input<'_>, &TargetData, &[Vec<f64>]),
     several: &[OneTarget<'_>],
     (kind, params): (LossKind, &LossParams),
     raw_loss: &dyn Loss,
 ) -> Result<Vec<Start>> {
     let outputs = raw_loss.outputs();
     if several.is_empty() {
-        return Ok(vec![prepare::start(input, raw_loss, data, outputs)?]);
+        return Ok(vec![prepare::start(input, raw_loss, data, columns)?]);
     }
     super::schema::check_baseline(input.baseline.len(), outputs)?;
     let one = loss(kind, &LossParams { targets: 0, ..params.clone() }, 0, 1.0)?;
-    several.iter().map(|target| prepare::start(&target.input, one.as_ref(), &target.data, 1)).collect()
+    several.iter().map(|target| prepare::start(&target.input, one.as_ref(), &target.data, &[])).collect()
 }
 
 /// Returns the number of each row that statistics of categories are made of: the target, and of several the mean of them, each in units

@@ -11,6 +11,8 @@ use crate::dataset::Monitor;
 use crate::dataset::row_groups::RowGroups;
 use crate::error::Result;
 use crate::losses::Loss;
+use crate::losses::position_bias::PositionBias;
+use crate::losses::risk_sets::RiskSets;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
@@ -38,6 +40,10 @@ pub struct TrainingData<'a> {
     pub columns: Vec<Vec<f32>>,
     /// The groups of rows, where the loss reads them.
     pub groups: Option<RowGroups>,
+    /// The positions at which rows were shown, where a loss by group is to know them.
+    pub positions: Option<PositionBias>,
+    /// The rows by time, where the loss is Cox's.
+    pub risk_sets: Option<RiskSets>,
     /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
     /// as many outputs as the loss has: rows may have other codes in one than in the other, which
     /// [`TreeSteps::replay`] follows.
@@ -198,6 +204,12 @@ pub trait TreeSteps: GrowSteps {
 
     /// Ends a round: adds the leaf values of its trees to the scores, one tree for each output.
     fn update_scores(&mut self) -> Result<()>;
+
+    /// Returns the factors of positions after the last tree's step, where there are positions.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn position_factors(&self) -> Result<Option<Vec<f64>>>;
 
     /// Returns the scores of the held-out rows in row order, `[output][row]`.
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;

@@ -77,7 +77,7 @@ impl<'a> PassMonitor<'a> {
         if let (Some(h), Some(history)) = (&self.held_out, &mut self.history) {
             let of_output = |k: usize| h.rows.iter().map(|i| scores[i * self.outputs + k]).collect();
             let scores: Vec<Vec<f64>> = (0..self.outputs).map(of_output).collect();
-            let measured = metric(h.kind, &LossParams::default(), h.link, &scores, &h.target, h.weight.as_deref(), None);
+            let measured = metric(h.kind, &LossParams::default(), h.link, &scores, &h.target, h.weight.as_deref(), None, &[]);
             if measured.is_nan() {
                 return Err(undefined(h.kind));
             }

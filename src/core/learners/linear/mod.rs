@@ -18,7 +18,7 @@ pub mod lbfgs;
 pub mod model;
 pub mod needed;
 pub mod params;
-mod predict;
+pub mod predict;
 pub mod problem;
 pub mod row;
 pub mod rows;
@@ -69,8 +69,11 @@ impl<'a> Input<'a> {
     }
 }
 
-/// An error where a dense column has a value that is no number to multiply with.
-fn check_dense(name: &str, values: &[f64]) -> Result<()> {
+/// Checks that each value of a dense column is a number to multiply with.
+///
+/// # Errors
+/// Naming the column.
+pub fn check_dense(name: &str, values: &[f64]) -> Result<()> {
     let (missing, infinite) = values.iter().fold((0usize, 0usize), |(m, i), x| (m + x.is_nan() as usize, i + x.is_infinite() as usize));
     if missing + infinite == 0 {
         return Ok(());

@@ -15,6 +15,16 @@ use std::collections::HashMap;
 const ARRAY_CELLS: u64 = 1 << 26;
 const ARRAY_SHARE: u64 = 64;
 
+/// Rows of a table that fit a model, checked and read.
+pub struct ReadRows<'c, 'a> {
+    /// The number of rows.
+    pub rows: usize,
+    /// The lists, where the model reads some.
+    pub csr: Option<Csr<'a>>,
+    /// The dense columns, in the model's order.
+    pub dense: &'c [&'c Column<'a>],
+}
+
 /// Where the coefficients of a feature are.
 enum Lookup {
     /// By feature number: `weights[number * outputs + output]`, up to the largest number that has any.
@@ -54,6 +64,15 @@ impl Predictor {
     /// The model.
     pub fn model(&self) -> &LinearModel {
         &self.model
+    }
+
+    /// Returns the coefficients by feature number, `[number * outputs + output]`, where they are kept so; else they are found in the
+    /// model, whose numbers ascend.
+    pub fn coefficients_by_number(&self) -> Option<&[f32]> {
+        match &self.lookup {
+            Lookup::Array(array) => Some(array),
+            Lookup::Table(_) => None,
+        }
     }
 
     /// The model's dense columns, in its order, found by name among `columns`; others are ignored.
@@ -108,11 +127,25 @@ impl Predictor {
         Ok(out)
     }
 
+    /// Checks and reads rows, for devices that apply the model by themselves; what stands in dense columns is for them to check, by
+    /// [`super::check_dense`].
+    ///
+    /// # Errors
+    /// As [`Predictor::raw`].
+    pub fn read<'c, 'a>(&self, sparse: Option<&SparseRows<'a>>, dense: &'c [&'c Column<'a>]) -> Result<ReadRows<'c, 'a>> {
+        Ok(ReadRows { rows: self.check(sparse, dense)?, csr: self.lists(sparse)?, dense })
+    }
+
+    /// Reads the lists, where the model reads some.
+    fn lists<'a>(&self, sparse: Option<&SparseRows<'a>>) -> Result<Option<Csr<'a>>> {
+        let (Some(sparse), Some(features)) = (sparse, &self.model.sparse) else { return Ok(None) };
+        Csr::new(sparse, features.numbering.hash_bits(), &ThreadPool::new(1)?).map(Some)
+    }
+
     /// Adds what the sparse rows give to each output's scores.
     pub(super) fn add_sparse(&self, sparse: Option<&SparseRows<'_>>, out: &mut [Vec<f64>]) -> Result<()> {
-        let (Some(sparse), Some(features)) = (sparse, &self.model.sparse) else { return Ok(()) };
+        let Some(csr) = self.lists(sparse)? else { return Ok(()) };
         let outputs = self.model.outputs();
-        let csr = Csr::new(sparse, features.numbering.hash_bits(), &ThreadPool::new(1)?)?;
         match &self.lookup {
             Lookup::Array(array) => add(out, &csr, |n| {
                 let at = usize::try_from(n).ok()?.checked_mul(outputs)?;

@@ -12,7 +12,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::shap::{Explanation, Terms};
 
 /// What columns give to the scores of some rows: `[output][column][row]`, that of lists before the dense ones.
-type Parts = Vec<Vec<Vec<f64>>>;
+pub type Parts = Vec<Vec<Vec<f64>>>;
 
 /// The mean of what each column gives.
 pub struct ShapValues {
@@ -61,6 +61,21 @@ impl ShapValues {
         let base = model.intercepts.iter().zip(&means).map(|(start, means)| start + means.iter().sum::<f64>()).collect();
         ShapValues { means, base }
     }
+
+    /// Returns what each column gives in the mean, `[output][column]`, that of lists before the dense ones.
+    pub fn means(&self) -> &[Vec<f64>] {
+        &self.means
+    }
+}
+
+/// Returns the explanation of rows whose columns give `values`, `[output][column][row]`: no two columns share anything.
+pub fn explanation(values: Parts, rows: usize, terms: Terms) -> Explanation {
+    let mut interactions = vec![];
+    if terms == Terms::Interactions {
+        interactions.clone_from(&values);
+        interactions.iter_mut().for_each(|own| own.resize_with(terms.count(own.len()), || vec![0.0; rows]));
+    }
+    Explanation { values, interactions }
 }
 
 impl Predictor {
@@ -85,7 +100,7 @@ impl Predictor {
         Ok(ShapValues::new(self.model(), &means))
     }
 
-    /// Explains the raw scores of all rows: a row's parts sum to its score less [`ShapValues::base`]. No two columns share anything.
+    /// Explains the raw scores of all rows: a row's parts sum to its score less [`ShapValues::base`].
     ///
     /// # Errors
     /// As [`Predictor::raw`].
@@ -95,12 +110,7 @@ impl Predictor {
         for (part, mean) in values.iter_mut().flatten().zip(shap.means.iter().flatten()) {
             part.iter_mut().for_each(|x| *x -= mean);
         }
-        let mut interactions = vec![];
-        if terms == Terms::Interactions {
-            interactions.clone_from(&values);
-            interactions.iter_mut().for_each(|own| own.resize_with(terms.count(own.len()), || vec![0.0; rows]));
-        }
-        Ok(Explanation { values, interactions })
+        Ok(explanation(values, rows, terms))
     }
 
     /// Computes the mean raw score of rows of which only some columns are known, `[output][row]`: the others give what they give in the

@@ -1,6 +1,6 @@
 //! A build without GPUs; see `cuda` for what each function does elsewhere.
 
-use crate::device::predict::{ForestCopy, ModelCopy};
+use crate::device::predict::{ForestCopy, LinearCopy, ModelCopy};
 use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
@@ -9,6 +9,7 @@ use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
+use taiga_core::learners::linear;
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, Task};
@@ -88,5 +89,9 @@ pub fn copy_model(number: Option<u32>, _: &Predictor) -> Result<Box<dyn ModelCop
 }
 
 pub fn copy_forest(number: Option<u32>, _: &forest::Predictor) -> Result<Box<dyn ForestCopy>> {
+    absent(number)
+}
+
+pub fn copy_linear(number: Option<u32>, _: &linear::Predictor) -> Result<Box<dyn LinearCopy>> {
     absent(number)
 }

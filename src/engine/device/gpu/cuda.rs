@@ -1,6 +1,6 @@
 //! GPUs by `taiga-cuda`.
 
-use crate::device::predict::{ExplainerCopy, ForestCopy, ModelCopy};
+use crate::device::predict::{ExplainerCopy, ForestCopy, LinearCopy, ModelCopy};
 use std::sync::Arc;
 use taiga_core::column::Column;
 use taiga_core::column_steps::ColumnSteps;
@@ -12,8 +12,11 @@ use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
+use taiga_core::learners::linear;
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
+use taiga_core::learners::linear::predict::ReadRows;
+use taiga_core::learners::linear::shap::Parts;
 use taiga_core::learners::linear::steps::{On, Task};
 use taiga_core::parallel::pools;
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -24,6 +27,7 @@ use taiga_cuda::columns::borders;
 use taiga_cuda::linear::{CudaBatches, CudaLinear};
 use taiga_cuda::predict::DevicePredictor;
 use taiga_cuda::predict::forest::DeviceForest;
+use taiga_cuda::predict::linear::DeviceLinear;
 use taiga_cuda::predict::shap::{DeviceExplainer, Explained, MOST_TABLED};
 use taiga_cuda::runtime::device::{device_info, each_cache};
 use taiga_cuda::runtime::{Gpu, Queue};
@@ -160,6 +164,15 @@ pub fn copy_forest(number: Option<u32>, forest: &forest::Predictor) -> Result<Bo
     Ok(Box::new(Copied { gpu, copy: Arc::new(DeviceForest::new(gpu, forest)?) }))
 }
 
+/// Copies a linear model to a GPU.
+///
+/// # Errors
+/// [`taiga_core::Error::Device`].
+pub fn copy_linear(number: Option<u32>, model: &linear::Predictor) -> Result<Box<dyn LinearCopy>> {
+    let gpu = Gpu::get(number)?;
+    Ok(Box::new(Copied { gpu, copy: DeviceLinear::new(gpu, model)? }))
+}
+
 /// A model on the GPU that applies it.
 struct Copied<M> {
     gpu: &'static Gpu,
@@ -200,6 +213,16 @@ impl CopiedExplainer {
 impl ExplainerCopy for CopiedExplainer {
     fn explain(&self, columns: &[&Column<'_>]) -> Result<Explanation> {
         self.copy.explain(&Queue::new(self.gpu)?, columns)
+    }
+}
+
+impl LinearCopy for Copied<DeviceLinear> {
+    fn raw(&self, rows: &ReadRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        self.copy.raw(&Queue::new(self.gpu)?, rows)
+    }
+
+    fn explain(&self, rows: &ReadRows<'_, '_>, means: &[Vec<f64>]) -> Result<Parts> {
+        self.copy.explain(&Queue::new(self.gpu)?, rows, means)
     }
 }
 

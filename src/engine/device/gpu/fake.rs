@@ -1,6 +1,6 @@
 //! A GPU for unit tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
 
-use crate::device::predict::{ForestCopy, ModelCopy};
+use crate::device::predict::{ForestCopy, LinearCopy, ModelCopy};
 use std::borrow::Cow;
 use std::cell::Cell;
 use taiga_core::column_steps::ColumnSteps;
@@ -11,6 +11,7 @@ use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
+use taiga_core::learners::linear;
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::steps::{On, PassSteps, Residuals, Task};
@@ -136,6 +137,10 @@ pub fn copy_forest(_: Option<u32>, _: &forest::Predictor) -> Result<Box<dyn Fore
     absent()
 }
 
+pub fn copy_linear(_: Option<u32>, _: &linear::Predictor) -> Result<Box<dyn LinearCopy>> {
+    absent()
+}
+
 /// For boosted trees.
 struct Failing<'a>(CpuTrees<'a>);
 
@@ -218,6 +223,11 @@ impl TreeSteps for Failing<'_> {
     fn update_scores(&mut self) -> Result<()> {
         step()?;
         self.0.update_scores()
+    }
+
+    fn position_factors(&self) -> Result<Option<Vec<f64>>> {
+        step()?;
+        self.0.position_factors()
     }
 
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {

@@ -8,12 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use taiga_engine::Error;
-use taiga_engine::column::{Chunk, Values};
+use taiga_engine::column::{Chunk, Column, Values};
 use taiga_engine::cuda::linear::csr::limit_resident_rows;
 use taiga_engine::cuda::linear::probe::pass_times;
 use taiga_engine::dataset::{Monitor, Quiet, Target};
 use taiga_engine::device::with_device;
-use taiga_engine::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
+use taiga_engine::learners::applied::{AppliedModel, ModelRows, Output};
+use taiga_engine::learners::linear::{FAMILY, Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
+use taiga_engine::shap::Terms;
 use taiga_testing::Dice;
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::linear::{Table, assert_error, labels, lists, params};
@@ -36,7 +38,7 @@ impl Drop for Limit {
     }
 }
 
-fn on(device: &str, table: &Table, base: &Value) -> taiga_engine::learners::linear::LinearModel {
+fn on(device: &str, table: &Table, base: &Value) -> LinearModel {
     let mut base = base.clone();
     base["device"] = json!(device);
     table.fit(base)
@@ -312,4 +314,74 @@ fn every_kernel_once() {
         }
     }
     say(&format!("every kernel: {:.1} s", start.elapsed().as_secs_f64()));
+}
+
+/// Holds what a model says of a table's rows on the GPU against the CPU: scores, probabilities, classes, explanations.
+fn same_outputs(what: &str, model: &LinearModel, sparse: Option<&SparseRows<'_>>, dense: &[Column<'_>]) {
+    let rows = ModelRows { columns: dense, sparse };
+    let on = |device: &str| (FAMILY.apply)(&model.to_bytes(), device, None).expect("a model on its device");
+    let (cpu, cuda) = (on("cpu"), on("cuda"));
+    assert!(cuda.is_remote() && !cpu.is_remote());
+    for output in [Output::Raw, Output::Predictions, Output::Class] {
+        let of = |model: &dyn AppliedModel| model.outputs(&rows, &[output]).expect("an output");
+        // As bytes, so that -0 is not 0.
+        assert_eq!(format!("{:?}", of(cuda.as_ref())), format!("{:?}", of(cpu.as_ref())), "{what}: {output:?}");
+    }
+    for background in [None, Some(&rows)] {
+        for terms in [Terms::Values, Terms::Interactions] {
+            let of = |model: &dyn AppliedModel| {
+                let explanation = model.explainer(background).and_then(|e| e.explain(&rows, terms)).expect("an explanation");
+                (explanation.values, explanation.interactions)
+            };
+            assert_eq!(format!("{:?}", of(cuda.as_ref())), format!("{:?}", of(cpu.as_ref())), "{what}: {terms:?}");
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn models_are_applied_and_explained_the_same() {
+    gpu();
+    let mut dice = Dice::new(31);
+    for (rows, features, classes, values, dense) in [
+        (1, 5, 2, false, 1),
+        (257, 9, 2, true, 0),
+        (3000, 400, 3, true, 2),
+        (5000, 1 << 20, 2, false, 3),
+        (4000, 60, 5, false, 0),
+        (2000, 30, 2, true, 70),
+    ] {
+        let mut table = table(rows.max(2), features, 12, classes, values, rows as u64);
+        table.dense = (0..dense).map(|_| (0..table.rows()).map(|_| dice.normal()).collect()).collect();
+        let model = table.fit(json!({ "epochs": 8, "device": "cpu" }));
+        let columns = table.columns();
+        same_outputs(&format!("{rows} rows of {features} features"), &model, Some(&table.sparse()), &columns);
+        // Numbers that the fit never met, and those beyond 32 bits.
+        let mut strange = table.clone();
+        strange.numbers.iter_mut().step_by(7).for_each(|n| *n = (1 << 40) + *n);
+        strange.numbers.iter_mut().step_by(11).for_each(|n| *n = features as i64 + 3);
+        same_outputs(&format!("{rows} rows of strange numbers"), &model, Some(&strange.sparse()), &columns);
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn models_without_lists_are_applied_the_same_and_refuse_what_the_cpu_refuses() {
+    gpu();
+    let mut dice = Dice::new(32);
+    let codes = (0..900).map(|i| (i % 3) as u32).collect();
+    let mut table = Table { offsets: vec![], classes: 3, codes, ..Default::default() };
+    table.dense = (0..4).map(|_| (0..900).map(|_| 1e3 * dice.normal()).collect()).collect();
+    let columns = table.columns();
+    let input = Input { sparse: None, ..table.input() };
+    let model = fit(&input, &params(json!({ "epochs": 5, "device": "cpu" })), &Quiet).expect("a model");
+    same_outputs("dense columns", &model, None, &columns);
+    let none: Vec<Column<'_>> = (0..4).map(|i| Column::from_f64(format!("d{i}"), &[])).collect();
+    let on = |device: &str| (FAMILY.apply)(&model.to_bytes(), device, None).expect("a model on its device");
+    let raw = |device: &str, columns: &[Column<'_>]| on(device).outputs(&ModelRows { columns, sparse: None }, &[Output::Raw]);
+    assert_eq!(raw("cuda", &none), raw("cpu", &none));
+    let bad = [vec![1.0, f64::NAN], vec![1.0, 2.0], vec![1.0, f64::INFINITY], vec![0.0, 0.0]];
+    let bad: Vec<Column<'_>> = bad.iter().enumerate().map(|(i, c)| Column::from_f64(format!("d{i}"), c)).collect();
+    let text = |device: &str| raw(device, &bad).expect_err("a refusal").to_string();
+    assert_eq!(text("cuda"), text("cpu"));
 }

@@ -12,6 +12,7 @@ use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_testing::contract::{self, table};
 use taiga_testing::devices::{assert_same, both, compare};
 use taiga_testing::gpu::{gpu, say};
+use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, Table, Wanted, params, params_with};
 
 /// Proves equal bytes under every policy for the plainest fits.
@@ -276,6 +277,7 @@ fn every_kernel_once() {
         ("yetirank", 6, json!({ "policy": "leafwise" })),
     ] {
         let mut t = table(3000, features, loss, 21);
+        t.positions = (loss == "lambdarank").then(|| (0..3000).map(|i| i % 9).collect());
         t.held_out = (features == 40).then(|| (0..3000).map(|i| i % 5 == 0).collect());
         compare(&t, &params_with(json!({ "loss": loss, "rounds": 2, "depth": 4 }), more.clone()), &format!("{loss}: {more}"));
     }
@@ -297,7 +299,7 @@ fn every_kernel_once() {
 }
 
 /// Proves equal bytes of losses by group: groups of one row to all rows, rows that stand side by side and not, weights, equal scores,
-/// gains from tiny to the largest, statistics of categories under several permutations, and trees that are queued ahead.
+/// gains from tiny to the largest, positions, statistics of categories under several permutations, and trees that are queued ahead.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
 fn groups_of_rows() {
@@ -318,7 +320,9 @@ fn groups_of_rows() {
             let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
             y.iter_mut().for_each(|y| *y = if dice.chance(0.1) { 30.0 } else { 0.0 });
         }
-        let policy = ["symmetric", "depthwise", "leafwise"][case % 3];
+        // Some with fewer rows in a position than a block of sums has, some with many more.
+        t.positions = [None, Some(3), Some(97)][case % 3].map(|n| (0..rows).map(|i| (i * 7 % n) as u32).collect());
+        let policy = ["symmetric", "depthwise", "leafwise"][case / 2 % 3];
         let more = [json!({}), json!({ "rank_truncation": 5, "rank_decay": 0.5 }), json!({ "rank_normalize": false, "rank_orders": 3 })];
         let p = json!({ "loss": loss, "policy": policy, "rounds": 8, "depth": 5, "min_child_weight": 0, "l2": 0.1, "seed": case });
         compare(&t, &params_with(p, more[case / 4 % 3].clone()), &format!("{loss}, {rows} rows, case {case}"));
@@ -328,11 +332,105 @@ fn groups_of_rows() {
         let mut dice = Dice::new(77);
         let text: Vec<String> = (0..rows).map(|_| format!("k{}", dice.below(60))).collect();
         let column = CategoryColumn::text("c", &[rows], |_, r| Some(text[r].as_str())).unwrap();
+        let mut t = table(rows, 3, loss, 78);
+        t.positions = Some((0..rows).map(|i| (i % 11) as u32).collect());
+        let mut features = t.features();
+        features.push(Column::categorical(&column));
+        let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "permutations": 3 }));
+        assert_same(&both(&Input { features, ..t.input() }, &p), &format!("{loss} with categories"));
+    }
+}
+
+/// Proves equal bytes, and equal errors, of fits drawn at random; `TAIGA_RANDOM_FITS` says how many.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn random_fits() {
+    gpu();
+    let (cases, mut fitted) = (random_fits::cases(150), 0);
+    for case in 0..cases {
+        let drawn = RandomFit::new(case);
+        let input = drawn.input(|name, values| Column::from_f64(name, values));
+        let on = |device: &str| drawn.fit(&input, &BoostingParams { device: device.into(), ..drawn.params.clone() });
+        let (cpu, cuda) = (on("cpu"), on("cuda"));
+        assert!(cpu == cuda, "case {case}: {:?} {:?}; {:?}", cpu.err(), cuda.err(), drawn.params);
+        fitted += u64::from(cpu.is_ok());
+    }
+    say(&format!("{fitted} of {cases} random fits gave models"));
+}
+
+/// Proves equal bytes of losses of times: one stratum and many, ties across blocks, weights, held-out rows, draws, baselines far apart, all
+/// distributions and kinds of censoring, statistics of categories under several permutations, and trees that are queued ahead.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn times_of_events() {
+    gpu();
+    for case in 0..36 {
+        let loss = ["cox", "cox", "aft"][case % 3];
+        let rows = [3000, 20_000, 500, 70_000, 40, 300_000][case / 6];
+        let mut t = table(rows, 6, loss, 90 + case as u64);
+        let mut dice = Dice::new(case as u64);
+        t.weight = (case % 4 == 0).then(|| (0..rows).map(|_| (dice.unit() * 20.0 - 10.0).exp2()).collect());
+        t.held_out = (case % 5 == 1).then(|| (0..rows).map(|_| dice.chance(0.2)).collect());
+        t.groups = match case % 7 {
+            1 => Some((0..rows).map(|i| (i / 3) as u32).collect()),
+            2 => Some((0..rows).map(|i| (i % 2) as u32).collect()),
+            4 => Some((0..rows).map(|i| (i / (1 + i % 700)) as u32).collect()),
+            _ => None,
+        };
+        if case % 8 == 3 {
+            // One time for all, or a time for each row.
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().for_each(|y| *y = if case % 16 == 3 { 5.0 } else { dice.unit() + 0.001 });
+            t.upper = Some(y.iter().map(|y| if dice.chance(0.3) { f64::INFINITY } else { *y }).collect());
+        }
+        if case % 9 == 4 {
+            t.baseline = vec![(0..rows).map(|_| 200.0 * dice.unit()).collect()];
+        }
+        let policy = ["symmetric", "depthwise", "leafwise"][case % 3];
+        let sample = ["none", "goss", "mvs", "bernoulli"][case / 3 % 4];
+        let mut p =
+            json!({ "loss": loss, "policy": policy, "rounds": 8, "min_child_weight": 0, "l2": 0.1, "seed": case, "row_sample": sample });
+        if policy != "leafwise" {
+            p["depth"] = json!(5);
+        }
+        if loss == "aft" {
+            (p["aft_distribution"], p["aft_scale"]) =
+                (json!(["normal", "logistic", "extreme"][case / 3 % 3]), json!(0.3 + 0.2 * (case % 4) as f64));
+        }
+        compare(&t, &params(p), &format!("{loss}, {rows} rows, case {case}"));
+    }
+    let rows = 9000;
+    for loss in ["cox", "aft"] {
+        let mut dice = Dice::new(77);
+        let text: Vec<String> = (0..rows).map(|_| format!("k{}", dice.below(60))).collect();
+        let column = CategoryColumn::text("c", &[rows], |_, r| Some(text[r].as_str())).unwrap();
         let t = table(rows, 3, loss, 78);
         let mut features = t.features();
         features.push(Column::categorical(&column));
         let p = params(json!({ "loss": loss, "rounds": 6, "depth": 4, "permutations": 3 }));
         assert_same(&both(&Input { features, ..t.input() }, &p), &format!("{loss} with categories"));
+    }
+}
+
+/// Prints the time of a fit of a million rows on a GPU.
+#[test]
+#[ignore = "prints times; asserts nothing"]
+fn times_of_survival_fits() {
+    gpu();
+    for (loss, rows) in [("rmse", 1_000_000), ("cox", 1_000_000), ("aft", 1_000_000), ("rmse", 10_000_000), ("cox", 10_000_000)] {
+        let mut t = table(rows, 28, loss, 1);
+        if loss == "cox" {
+            let mut dice = Dice::new(1);
+            let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
+            y.iter_mut().for_each(|y| *y += dice.unit());
+            t.upper = Some(y.iter().map(|y| if dice.chance(0.3) { f64::INFINITY } else { *y }).collect());
+        }
+        for device in ["cuda", "cuda", "cpu"] {
+            let p = params(json!({ "loss": loss, "rounds": 100, "device": device, "policy": "depthwise" }));
+            let start = std::time::Instant::now();
+            t.fit(&p);
+            println!("{loss} {rows} rows {device}: {:.3} s", start.elapsed().as_secs_f64());
+        }
     }
 }
 

@@ -123,6 +123,10 @@ impl TreeSteps for Shards<'_> {
         self.all(|shard| shard.update_scores())
     }
 
+    fn position_factors(&self) -> Result<Option<Vec<f64>>> {
+        Ok(None)
+    }
+
     fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
         let answers: Vec<Result<Vec<Vec<f32>>>> = std::thread::scope(|scope| {
             let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.held_out_scores())).collect();
@@ -164,6 +168,8 @@ impl TreeDevices for Dealt {
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
                 columns: vec![],
                 groups: None,
+                positions: None,
+                risk_sets: None,
                 held_out: data.held_out.map(|h| &h[own.clone()]),
                 shard: RowShard { collective: &ends[k], first: own.start, all: rows },
                 ..data

@@ -27,9 +27,11 @@ mod boosting {
     mod model_apply;
     mod model_envelope;
     mod model_explain;
+    mod position_bias;
     mod prepare;
     mod ranking;
     mod several_targets;
+    mod survival;
     mod ties;
 }
 

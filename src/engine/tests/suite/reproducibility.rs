@@ -7,6 +7,7 @@ use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_testing::contract::{self, table};
+use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, Table, Wanted, params, params_with};
 
 fn with_threads(p: &BoostingParams, n: u32) -> BoostingParams {
@@ -117,6 +118,27 @@ fn threads_change_nothing_with_wide_statistics() {
             assert_same(&one, &t.fit(&with_threads(&p, n)), &format!("{n} threads"));
         }
     }
+}
+
+/// Proves that neither threads nor chunks change fits drawn at random, or the errors of those that can't be; `TAIGA_RANDOM_FITS` says
+/// how many.
+#[test]
+fn threads_and_chunks_change_no_random_fit() {
+    let cases = random_fits::cases(80);
+    let mut fitted = 0;
+    for case in 0..cases {
+        let drawn = RandomFit::new(case);
+        let (whole, lengths) = (drawn.input(|name, values| Column::from_f64(name, values)), [1, 7, 1000, 1023, 4099]);
+        let one = drawn.fit(&whole, &with_threads(&drawn.params, 1));
+        let many = [2, 3, 4, 7][case as usize % 4];
+        let length = lengths[case as usize % 5].max(drawn.table.rows() / 3000);
+        let in_chunks = drawn.input(|name, values| chunked(values, name, length));
+        let other = drawn.fit(&in_chunks, &with_threads(&drawn.params, many));
+        assert!(one == other, "case {case}, {many} threads, chunks of {length}: {:?} {:?}; {:?}", one.err(), other.err(), drawn.params);
+        fitted += u64::from(one.is_ok());
+    }
+    println!("{fitted} of {cases} fits gave models");
+    assert!(10 * fitted >= 7 * cases, "{fitted} of {cases} fits gave models");
 }
 
 /// Columns of one table in other clothes: `chunks(feature)` gives the chunk lengths.

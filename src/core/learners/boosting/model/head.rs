@@ -29,6 +29,8 @@ impl Model {
             return Ok(self);
         }
         self.params.rounds = rounds as u32;
+        // Those of positions are known after the last round alone.
+        self.params.position_factors = None;
         self.trees.truncate(rounds * self.outputs());
         self.history = self.history.map(|whole| {
             let mut history = History::new(whole.metric);

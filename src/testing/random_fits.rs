@@ -1,0 +1,185 @@
+//! Fits drawn at random: any loss, policy and way to draw rows, any constraint and limit, with weights, held-out rows, baselines, groups,
+//! positions, categories, and losses of one's own. Whatever else is different, the same rows have to give the same model.
+
+use crate::contract::{LOSSES, RANKING, table};
+use crate::{Dice, Table, params};
+use serde_json::{Value, json};
+use taiga_engine::column::Column;
+use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::{Input, LossColumns, Quiet};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
+
+/// The variable of the environment that says how many fits are drawn.
+const CASES: &str = "TAIGA_RANDOM_FITS";
+
+/// Formulas of losses of one's own, with their links; the last reads a column.
+const FORMULAS: [(&str, &str); 6] = [
+    ("0.5 * (y - f) ** 2", "identity"),
+    ("when(y > f).then(2 * (y - f) ** 2).otherwise((y - f) ** 2)", "identity"),
+    ("sqrt(1 + (y - f) ** 2) - 1", "identity"),
+    ("log(1 + exp(f)) - min(max(y, 0), 1) * f", "logit"),
+    ("(y - exp(f)) ** 2 + f ** 2", "log"),
+    ("`size` * (y - f) ** 2", "identity"),
+];
+
+/// A table and how it is fitted.
+pub struct RandomFit {
+    pub table: Table,
+    categories: Vec<CategoryColumn>,
+    /// What a loss of one's own reads.
+    size: Option<Vec<f64>>,
+    pub params: BoostingParams,
+}
+
+/// Returns how many fits are to be drawn: what `TAIGA_RANDOM_FITS` says, else `unless_told`.
+pub fn cases(unless_told: u64) -> u64 {
+    std::env::var(CASES).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(unless_told)
+}
+
+impl RandomFit {
+    /// Draws a fit; equal seeds draw equal ones.
+    pub fn new(seed: u64) -> RandomFit {
+        let dice = &mut Dice::new(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x7a16_a000);
+        let rows = [2, 5, 40, 300, 1000, 3000, 9000, 20_000, 40_000][dice.below(9) as usize] + dice.below(17) as usize;
+        let features = if rows < 5000 { 1 + dice.below(45) } else { 1 + dice.below(8) } as usize;
+        let loss = *one_of(dice, &[&LOSSES[..], &["custom", "custom", "lambdarank"]].concat());
+        let mut drawn = json!({
+            "loss": loss, "seed": seed, "rounds": 1 + dice.below(5), "learning_rate": one_of(dice, &[0.05, 0.3, 0.9]),
+            "policy": one_of(dice, &["symmetric", "depthwise", "leafwise"]), "l2": one_of(dice, &[0.0, 1.0, 30.0]),
+            "row_sample": one_of(dice, &["none", "none", "bernoulli", "goss", "mvs"]),
+        });
+        let mut t = table(rows, features, if loss == "custom" { "rmse" } else { loss }, seed);
+        columns(&mut t, loss, dice);
+        let categories: Vec<CategoryColumn> = (0..[0, 0, 1, 2][dice.below(4) as usize]).map(|i| category(i, rows, dice)).collect();
+        loss_params(&mut drawn, loss, dice);
+        limits(&mut drawn, &t, dice);
+        if !categories.is_empty() {
+            category_params(&mut drawn, dice);
+        }
+        let reads_size = drawn["custom_loss"]["value"].as_str().is_some_and(|formula| formula.contains("size"));
+        let size = reads_size.then(|| (0..rows).map(|_| 0.5 + dice.unit()).collect());
+        RandomFit { table: t, categories, size, params: params(drawn) }
+    }
+
+    /// Returns the table as a fit takes it, its features as `clothe` makes them of their names and values.
+    pub fn input<'a>(&'a self, clothe: impl Fn(String, &'a [f64]) -> Column<'a>) -> Input<'a> {
+        let input = self.table.input();
+        let mut features: Vec<Column<'a>> = self.table.columns.iter().enumerate().map(|(i, c)| clothe(format!("x{i}"), c)).collect();
+        features.extend(self.categories.iter().map(Column::categorical));
+        let numbers = self.size.iter().map(|size| Column::from_f64("size", size)).collect();
+        Input { features, loss_columns: LossColumns { numbers, ..input.loss_columns }, ..input }
+    }
+
+    /// Fits the table by `params` and returns the model's bytes, or what is wrong with the table.
+    pub fn fit(&self, input: &Input<'_>, params: &BoostingParams) -> Result<Vec<u8>, String> {
+        fit(input, params, &Quiet).map(|model| model.to_bytes()).map_err(|e| e.to_string())
+    }
+}
+
+fn one_of<'a, T>(dice: &mut Dice, values: &'a [T]) -> &'a T {
+    &values[dice.below(values.len() as u64) as usize]
+}
+
+/// Draws weights, held-out rows, a baseline and positions.
+fn columns(t: &mut Table, loss: &str, dice: &mut Dice) {
+    let rows = t.rows();
+    let heavy = dice.below(4);
+    t.weight = (heavy > 0).then(|| {
+        let weigh = |dice: &mut Dice| match heavy {
+            1 => 0.1 + dice.unit(),
+            2 => dice.below(3) as f64,
+            _ => (dice.unit() * 60.0 - 30.0).exp2(),
+        };
+        (0..rows).map(|_| weigh(dice)).collect()
+    });
+    if dice.chance(0.35) {
+        let salt = dice.below(4) as u32;
+        t.held_out = Some(match &t.groups {
+            Some(groups) => groups.iter().map(|group| (group + salt) % 4 == 0).collect(),
+            None => (0..rows).map(|_| dice.chance(0.25)).collect(),
+        });
+    }
+    let outputs = match loss {
+        "gaussian" => 2,
+        "multiclass" | "ova" | "quantiles" => 3,
+        _ => 1,
+    };
+    if dice.chance(0.2) {
+        t.baseline = (0..outputs).map(|_| (0..rows).map(|_| dice.normal()).collect()).collect();
+    }
+    if RANKING.contains(&loss) && dice.chance(0.5) {
+        let places = 1 + dice.below(20);
+        t.positions = Some((0..rows).map(|_| dice.below(places) as u32).collect());
+    }
+}
+
+/// Draws a column of categories, of which a few are common.
+fn category(number: usize, rows: usize, dice: &mut Dice) -> CategoryColumn {
+    let most = *one_of(dice, &[2, 3, 9, 40, 300]);
+    let labels: Vec<i64> = (0..rows).map(|_| (dice.below(most) * dice.below(most) / most) as i64).collect();
+    CategoryColumn::integers(&format!("c{number}"), &[rows], |_, row| (labels[row] != 1).then_some(labels[row])).expect("few rows")
+}
+
+/// Draws the parameters that the loss reads.
+fn loss_params(drawn: &mut Value, loss: &str, dice: &mut Dice) {
+    match loss {
+        "quantiles" => (drawn["loss"], drawn["alpha"]) = (json!("quantile"), json!([0.1, 0.5, 0.9])),
+        "quantile" | "expectile" => drawn["alpha"] = json!(one_of(dice, &[0.05, 0.5, 0.8])),
+        "huber" if dice.chance(0.5) => drawn["huber_delta"] = json!(0.5),
+        "tweedie" => drawn["tweedie_power"] = json!(one_of(dice, &[1.1, 1.5, 1.9])),
+        "focal" => {
+            drawn["focal_gamma"] = json!(one_of(dice, &[0.0, 0.7, 2.0, 5.0]));
+            drawn["focal_alpha"] = one_of(dice, &[Value::Null, json!(0.25)]).clone();
+        }
+        "custom" => {
+            let (value, link) = one_of(dice, &FORMULAS);
+            drawn["custom_loss"] = json!({ "value": value, "link": link });
+        }
+        _ if RANKING.contains(&loss) => {
+            drawn["rank_truncation"] = one_of(dice, &[Value::Null, json!(1), json!(7)]).clone();
+            drawn["rank_normalize"] = json!(dice.chance(0.5));
+            drawn["rank_orders"] = json!(1 + dice.below(4));
+            drawn["rank_decay"] = json!(one_of(dice, &[0.5, 1.0]));
+            drawn["rank_position_l2"] = one_of(dice, &[Value::Null, json!(0.3)]).clone();
+        }
+        _ => {}
+    }
+}
+
+/// Draws limits of trees, shares of features and rows, constraints and borders.
+fn limits(drawn: &mut Value, t: &Table, dice: &mut Dice) {
+    let leafwise = drawn["policy"] == "leafwise";
+    let symmetric = drawn["policy"] == "symmetric";
+    drawn["bins"] = json!(one_of(dice, &[2, 15, 255, 256]));
+    drawn["border_method"] = json!(one_of(dice, &["quantile", "uniform", "greedy_logsum", "min_max_entropy"]));
+    drawn["depth"] = json!(1 + dice.below(6));
+    drawn["bundle"] = json!(dice.chance(0.7));
+    for (name, chance, value) in [
+        ("leaves", if leafwise { 0.7 } else { 0.0 }, json!(2 + dice.below(40))),
+        ("l1", 0.2, json!(0.2)),
+        ("min_child_weight", 0.4, json!(one_of(dice, &[0.0, 0.5, 20.0]))),
+        ("min_data_in_leaf", 0.3, json!(dice.below(30))),
+        ("min_gain", 0.2, json!(0.01)),
+        ("feature_fraction", 0.3, json!(0.7)),
+        ("feature_fraction_level", 0.3, json!(0.6)),
+        ("feature_fraction_node", if symmetric { 0.0 } else { 0.3 }, json!(0.5)),
+        ("row_fraction", if drawn["row_sample"] == "none" { 0.0 } else { 0.5 }, json!(one_of(dice, &[0.2, 0.6, 1.0]))),
+        ("early_stopping", if t.held_out.is_some() { 0.6 } else { 0.0 }, json!(1 + dice.below(3))),
+        ("monotone", 0.25, json!({ "x0": one_of(dice, &[-1, 1]) })),
+        ("interaction", 0.15, json!([["x0"]])),
+    ] {
+        if dice.chance(chance) {
+            drawn[name] = value;
+        }
+    }
+}
+
+/// Draws what becomes of categories.
+fn category_params(drawn: &mut Value, dice: &mut Dice) {
+    let symmetric = drawn["policy"] == "symmetric";
+    let methods: &[&str] = if symmetric { &["ctr", "one_hot"] } else { &["ctr", "one_hot", "partition"] };
+    drawn["cat_method"] = json!(one_of(dice, methods));
+    drawn["one_hot_max_size"] = json!(one_of(dice, &[2, 5]));
+    drawn["permutations"] = json!(1 + dice.below(3));
+    drawn["max_combination"] = json!(1 + dice.below(2));
+}
