@@ -32,10 +32,13 @@ best = (
 print(best.select("query", "grade", "score").collect().head(6))
 
 # Clicks say as much of the position at which a document was shown as of the document: position= takes the two apart.
-shown = df.with_columns(pl.col("length").rank("ordinal", descending=True).over("query").alias("rank")).filter(
-    pl.col("rank") <= 8
+seen = (
+    df.with_columns(rank=pl.col("length").rank("ordinal", descending=True).over("query"))
+    .filter(pl.col("rank") <= 8)
+    .join(pl.DataFrame({"user": range(20)}), how="cross", maintain_order="left_right")
+    .with_columns(list=pl.col("query") * 20 + pl.col("user"))
 )
-clicked = rng.random(shown.height) < (0.15 + 0.15 * shown["grade"].to_numpy()) / shown["rank"].to_numpy()
-shown = shown.with_columns(click=pl.Series(clicked.astype(float)))
-ranker = shown.taiga.fit_gbdt("click", *features, group="query", position="rank", loss="lambdarank", rounds=60)
+clicked = rng.random(seen.height) < (0.15 + 0.15 * seen["grade"].to_numpy()) / seen["rank"].to_numpy()
+seen = seen.with_columns(click=pl.Series(clicked.astype(float)))
+ranker = seen.taiga.fit_gbdt("click", *features, group="list", position="rank", loss="lambdarank", rounds=60)
 print(ranker.position_factors)
