@@ -61,33 +61,38 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
             times::check_type(role, field.name(), field.dtype())?;
         }
     }
-    let given = GivenColumns {
+    schema::check(&fields.typed(&types), target, &given(fields), params).map_err(errors::compute)
+}
+
+/// Returns which columns there are beside features and target.
+fn given(fields: &InputSchema) -> GivenColumns {
+    GivenColumns {
         baseline: fields.all("baseline").len(),
         held_out: fields.has("eval"),
         groups: fields.has("group"),
         positions: fields.has("position"),
         times: TIMES.iter().any(|role| fields.has(role)),
-    };
-    schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
+    }
 }
 
 /// Checks what names and types tell of a fit of several targets.
 fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingParams, loss: LossKind) -> PolarsResult<()> {
-    let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
+    let given = given(fields);
     // How many items lists have is told by rows; a baseline has a column for each.
-    let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..baseline.max(1)).map(|k| k.to_string()).collect());
+    let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..given.baseline.max(1)).map(|k| k.to_string()).collect());
     let params = BoostingParams { loss, targets: Some(names), ..params.clone() };
-    schema::check(&fields.typed(types), TargetKind::Numbers, baseline, held_out, groups, &params).map_err(errors::compute)
+    schema::check(&fields.typed(types), TargetKind::Numbers, &given, &params).map_err(errors::compute)
 }
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
-    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
+    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
+    let marks = held_out.as_ref().map(|h| h.marks.as_slice());
     let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
     let target = match several {
         Some(loss) => {
             params.loss = loss;
-            TargetColumn::Several(SeveralTargets::new(&parts.target, loss, held_out.as_deref(), None)?)
+            TargetColumn::Several(SeveralTargets::new(&parts.target, loss, marks, None)?)
         }
         None => TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?,
     };
@@ -110,7 +115,6 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
     let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
-    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -119,7 +123,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
-        held_out: held_out.as_ref().map(|h| h.marks.as_slice()),
+        held_out: marks,
         evaluation: Evaluation {
             sets: held_out.as_ref().and_then(|h| h.sets.clone()),
             columns: of_metrics.iter().map(Numbers::column).collect(),
