@@ -28,6 +28,7 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=200)
     parser.add_argument("--leaves", type=int, default=31)
+    parser.add_argument("--min-data", type=int, default=20, help="the smallest number of rows in a leaf")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--alpha", default="0.05,0.5,0.95")
@@ -49,7 +50,8 @@ def main() -> None:
             under = [float(np.mean(truth <= q[:, k])) for k in range(len(levels))]
             crossed = int((np.diff(q, axis=1) < 0).any(axis=1).sum())
             found.setdefault(name, []).append([pinball(truth, q, levels), *under, crossed, seconds])
-    print(f"\n{args.rows:,} x {FEATURES}, {args.rounds} rounds, {args.leaves} leaves, {args.test:,} held-out rows\n")
+    trees = f"{args.rounds} rounds, {args.leaves} leaves of {args.min_data} rows or more"
+    print(f"\n{args.rows:,} x {FEATURES}, {trees}, {args.test:,} held-out rows\n")
     print(f"| | pinball | {' | '.join(f'below {level}' for level in levels)} | rows that cross | seconds |")
     print(f"|{'---|' * (len(levels) + 4)}")
     for name, lines in found.items():
@@ -94,7 +96,7 @@ def libraries(args: argparse.Namespace, levels: list[float]) -> dict[str, Fit]:
     def ours(alpha: list[float], frame: pl.DataFrame) -> tg.Model:
         return frame.taiga.fit_gbdt(
             "y", *names, loss="quantile", alpha=alpha, policy="leafwise", leaves=args.leaves, rounds=args.rounds,
-            min_data_in_leaf=20, n_threads=args.threads, progress=False,
+            min_data_in_leaf=args.min_data, n_threads=args.threads, progress=False,
         )  # fmt: skip
 
     def together(frame: pl.DataFrame) -> Any:
@@ -110,7 +112,7 @@ def libraries(args: argparse.Namespace, levels: list[float]) -> dict[str, Fit]:
         same = {
             "objective": "quantile",
             "num_leaves": args.leaves,
-            "min_data_in_leaf": 20,
+            "min_data_in_leaf": args.min_data,
             "learning_rate": 0.1,
             "verbosity": -1,
         }
@@ -122,7 +124,7 @@ def libraries(args: argparse.Namespace, levels: list[float]) -> dict[str, Fit]:
         data = xgb.QuantileDMatrix(frame.select(names), frame["y"].to_numpy(), nthread=args.threads)
         params = {
             "objective": "reg:quantileerror", "quantile_alpha": np.array(levels), "tree_method": "hist", "eta": 0.1,
-            "grow_policy": "lossguide", "max_leaves": args.leaves, "max_depth": 0, "min_child_weight": 20,
+            "grow_policy": "lossguide", "max_leaves": args.leaves, "max_depth": 0, "min_child_weight": args.min_data,
             "nthread": args.threads,
         }  # fmt: skip
         model = xgb.train(params, data, num_boost_round=args.rounds)

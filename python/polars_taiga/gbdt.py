@@ -31,6 +31,7 @@ Loss = Literal[
     "focal",
     "multiclass",
     "ova",
+    "multilabel",
     "mae",
     "quantile",
     "huber",
@@ -95,6 +96,7 @@ class GbdtParams(TypedDict, total=False):
     """The parameters of `fit_gbdt`; what each means, its default and its name elsewhere: see there."""
 
     loss: Loss | CustomLoss
+    multi_strategy: Literal["one_tree", "tree_each"] | None
     alpha: float | Sequence[float]
     huber_delta: float | None
     tweedie_power: float
@@ -185,6 +187,11 @@ def fit_gbdt(
         `loss="logloss"`, `"multiclass"`, `"focal"` or `"ova"`. Labels are sorted, those of an Enum stand in its order,
         and the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor
         infinite.
+        Or several targets, which share their trees unless `multi_strategy` says otherwise: a struct of numbers, or
+        lists or arrays of as many numbers in each row. A prediction is then a struct with a field for each, of lists
+        named `"0"`, `"1"`, …. A struct (an array, lists) of Booleans, or lists of text, are labels of which a row may
+        have several, as under `loss="multilabel"`; lists of integers are with that loss. The labels of the training
+        rows are those that are learned, sorted, each with a probability of its own; others are passed over.
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types. Where no feature has two values the trees are single
@@ -260,6 +267,10 @@ def fit_gbdt(
         Powell 1987). `"mape"` is absolute error in shares of the target, of 1 where that is nearer to 0, as in
         LightGBM: rows weigh so much less, and leaves are refitted as weighted medians. `"log_cosh"` is squared error
         for residuals well below 1 in the target's unit, and absolute error beyond.
+        `"multilabel"` is the log loss of each of several labels (CatBoost's `MultiLogloss`): for a target that says of
+        each whether a row has it, or lists those it has. Several targets of other kinds have `"rmse"`, `"mae"`,
+        `"quantile"`, `"huber"` (with `huber_delta`), `"expectile"`, `"log_cosh"`, `"poisson"`, `"gamma"`,
+        `"tweedie"` or `"cross_entropy"`, each target its own.
         `"focal"` is the log loss of which rows that are predicted well have a smaller part (Lin et al. 2017).
         `"ova"` fits the log loss of each class against all others by itself; the probabilities of the classes
         then don't sum to 1, as LightGBM's `multiclassova` and CatBoost's `MultiClassOneVsAll` have it.
@@ -280,6 +291,15 @@ def fit_gbdt(
         of the number of rows share one target (it was capped, or is often zero), theirs are spread
         evenly, to either side by 1/1024 of the targets' mean distance from the start value;
         predictions are off by no more for it. Without this, splits that gain nothing are repeated.
+    multi_strategy
+        Which trees several targets get. `"one_tree"`, the default: one for all of them in each round, whose leaves have
+        a value for each (XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`; Zhang and Jung, "GBDT-MO", 2020). A
+        split gains what it gains all targets together, each in units of the mean square of its first gradients, so
+        that a target's unit is nothing to the others; `min_child_weight` is about the mean of their hessians, and
+        `min_gain` about gains in those units. It is faster than a tree for each, and grows on the CPU; `monotone` does
+        not go with it. `"tree_each"`: a tree for each in each round, as if each were fitted by itself; on a GPU as
+        well. Losses with several scores of one target (`"multiclass"`, `"ova"`, several quantiles, `"gaussian"`) have
+        `"tree_each"` unless told otherwise.
     alpha
         The quantile that `loss="quantile"` estimates, or the expectile that `loss="expectile"` does, inside (0, 1);
         default 0.5, the median or the mean. A list of ascending numbers, of `loss="quantile"` alone: several
@@ -324,7 +344,8 @@ def fit_gbdt(
         `aft_loss_distribution_scale`; CatBoost: `scale`.)
     rounds
         Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
-        each of them. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
+        each of them (see `multi_strategy`). (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
+        `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. (XGBoost: `eta`.)
     policy

@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga import _plugin
 from polars_taiga._fit import checked_on_error
 from polars_taiga.custom_metric import CustomMetric, as_json, columns_of
 from polars_taiga.device import checked
-from polars_taiga.predict import _rows_to_compare, check_has_rounds, checked_rounds, inputs_of, known
+from polars_taiga.predict import (
+    _rows_to_compare,
+    check_has_rounds,
+    checked_rounds,
+    inputs_of,
+    known,
+    target_by_name,
+)
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
@@ -216,7 +222,7 @@ def measured(
         raise TypeError(msg)
     expr = importance(
         model,
-        cs.by_name(model.target) if target is None else target,
+        target_by_name(model) if target is None else target,
         *features,
         kind=cast("ImportanceKind", kind),
         weight=weight,

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
 from polars_taiga._metadata import metadata_json
@@ -242,13 +241,14 @@ class Model(Persisted):
         >>> model.score(df) > 0.99
         True
         """
+        from polars_taiga.predict import target_by_name
         from polars_taiga.score import score
 
         if not isinstance(data, pl.DataFrame | pl.LazyFrame):
             kind = type(data).__name__  # type: ignore[unreachable]
             msg = f"score: the data are a DataFrame or LazyFrame with the target among its columns, not {kind}"
             raise TypeError(msg)
-        wanted = cs.by_name(self.target) if target is None else target
+        wanted = target_by_name(self) if target is None else target
         expr = score(self, wanted, *features, metric=metric, weight=weight, group=group, rounds=rounds, device=device)
         with _plugin.errors():
             return float(data.lazy().select(expr).collect().item())
@@ -461,6 +461,7 @@ class Model(Persisted):
         elif isinstance(metric, list):
             params["metric"] = [CustomMetric._of(one) if isinstance(one, dict) else one for one in metric]
         params.pop("position_factors", None)
+        params.pop("targets", None)
         return params
 
     @property
@@ -486,6 +487,14 @@ class Model(Persisted):
         found = json.loads(self._inner.params()).get("position_factors") or {"labels": [], "factors": []}
         factors = pl.Series(found["factors"], dtype=pl.Float64)
         return pl.DataFrame({"position": pl.Series(found["labels"], dtype=None), "factor": factors})
+
+    @property
+    def targets(self) -> list[str] | None:
+        """The names of several targets, or of labels of which a row may have several: the fields of a prediction. None
+        for one target.
+        """
+        names: list[str] | None = json.loads(self._inner.params()).get("targets")
+        return names
 
     @property
     def metadata(self) -> dict[str, Any]:

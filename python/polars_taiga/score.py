@@ -66,7 +66,8 @@ def score(
         As in `predict`; of an expression, one model for all rows: `pl.col("model").first()` in a group.
     target
         Numbers for a regression, as at the fit; for a classifier its labels, in any type that holds them. A label that
-        the model does not know is an error. Neither null nor NaN nor infinite.
+        the model does not know is an error. Neither null nor NaN nor infinite. Of several targets or labels a column as
+        at the fit, a struct by its fields' names; the value is the mean of each target's.
     features
         As in `predict`.
     metric

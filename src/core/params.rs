@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 13] = [
+const LATER: [&str; 15] = [
     "positive",
     "eval_train",
     "focal_gamma",
@@ -70,6 +70,8 @@ const LATER: [&str; 13] = [
     "rank_normalize",
     "rank_orders",
     "rank_decay",
+    "targets",
+    "multi_strategy",
     "rank_position_l2",
     "position_factors",
     "aft_distribution",

@@ -7,12 +7,14 @@ use crate::fit::{Parts, Wanted, fit_expression};
 use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
+use crate::several::{self, SeveralTargets};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::times::{self, TIMES, TimeColumns};
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
+use taiga_engine::column::FeatureType;
 use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
@@ -35,6 +37,9 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if !is_known(dtype) {
         return Ok(());
+    }
+    if let Some(loss) = several::loss_of(name, dtype, params.loss)? {
+        return check_several(fields, &types, params, loss);
     }
     let target = match is_of_classes(name, dtype, params.loss, &by(params))? {
         false => TargetKind::Numbers,
@@ -66,10 +71,27 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
 }
 
+/// Checks what names and types tell of a fit of several targets.
+fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingParams, loss: LossKind) -> PolarsResult<()> {
+    let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
+    // How many items lists have is told by rows; a baseline has a column for each.
+    let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..baseline.max(1)).map(|k| k.to_string()).collect());
+    let params = BoostingParams { loss, targets: Some(names), ..params.clone() };
+    schema::check(&fields.typed(types), TargetKind::Numbers, baseline, held_out, groups, &params).map_err(errors::compute)
+}
+
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
-    let target = TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
-    if params.loss == LossKind::Auto {
+    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
+    let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
+    let target = match several {
+        Some(loss) => {
+            params.loss = loss;
+            TargetColumn::Several(SeveralTargets::new(&parts.target, loss, held_out.as_deref(), None)?)
+        }
+        None => TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?,
+    };
+    if params.loss == LossKind::Auto && several.is_none() {
         warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
     }
     let features = parts.features(&params.categorical)?;

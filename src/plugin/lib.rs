@@ -24,6 +24,7 @@ mod predict;
 mod quantize;
 mod schema;
 mod selections;
+mod several;
 mod statistics;
 mod target;
 mod threads;

@@ -113,6 +113,25 @@ def _gbdt(rows: int, target: str, features: list[str], **params: object) -> Call
     return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"rounds": 6, "depth": 4, **params})
 
 
+SEVERAL: dict[str, dict[str, object]] = {
+    "rmse": {"eval": "held"},
+    "each": {"multi_strategy": "tree_each", "weight": "w"},
+    "mae": {"loss": "mae", "weight": "w"},
+    "poisson": {"loss": "poisson", "min_data_in_leaf": 5},
+    "labels": {"loss": "multilabel", "eval": "held"},
+    "goss": {"loss": "multilabel", "row_sample": "goss"},
+    "mvs": {"row_sample": "mvs", "l1": 0.5},
+}
+"""Fits of several targets."""
+
+TARGETS = pl.struct("number", "count", "share")
+LABELS = pl.struct("binary", high=pl.col("number") > 3.5)
+
+
+def _several(rows: int, target: pl.Expr, features: list[str], **params: object) -> Callable[[], bytes]:
+    return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"rounds": 4, "depth": 4, **params})
+
+
 def gbdt() -> Cases:
     """Every loss, policy, sampler, draw, constraint, border method and metric on numbers."""
     targets = {
@@ -148,6 +167,15 @@ def gbdt() -> Cases:
         cases[f"gbdt-{policy}-quantiles"] = _gbdt(
             1500, "number", NUMBERS, loss="quantile", alpha=[0.1, 0.5, 0.9], weight="w", eval="held", **more
         )
+        for name, own in SEVERAL.items():
+            target = LABELS if own.get("loss") == "multilabel" else TARGETS
+            cases[f"gbdt-{policy}-targets-{name}"] = _several(1500, target, NUMBERS, **own, **more)
+        cases[f"gbdt-{policy}-targets-ctr"] = _several(900, TARGETS, [*NUMBERS, *TEXTS], **more)
+        if policy != "symmetric":
+            cases[f"gbdt-{policy}-targets-partition"] = _several(
+                900, TARGETS, [*NUMBERS, *TEXTS], cat_method="partition", **more
+            )
+        cases[f"gbdt-{policy}-multiclass-one-tree"] = _gbdt(900, "text", NUMBERS, multi_strategy="one_tree", **more)
         for sample in ["bernoulli", "goss", "mvs"]:
             for loss, target in [("rmse", "number"), ("logloss", "binary"), ("multiclass", "label"), ("mae", "number")]:
                 cases[f"gbdt-{policy}-{loss}-{sample}"] = _gbdt(
@@ -192,6 +220,19 @@ def gbdt() -> Cases:
             1500, "text", NUMBERS, class_weight={"low": 2.0, "mid": 0.5}, **more
         )
         cases[f"gbdt-{policy}-balanced"] = _gbdt(1500, "binary", NUMBERS, class_weight="balanced", **more)
+    return cases
+
+
+def ranking() -> Cases:
+    """Every loss by group, with positions and without."""
+    cases: Cases = {}
+    features = [name for name in NUMBERS if name != "i"]
+    for policy in POLICIES:
+        for loss in ["lambdarank", "pairwise", "xendcg", "yetirank"]:
+            for position in [None, "i"]:
+                name = f"rank-{policy}-{loss}-{'position' if position else 'plain'}"
+                roles = {"group": "day", "position": position, "weight": "w"}
+                cases[name] = _gbdt(2000, "label", features, loss=loss, policy=policy, **roles)
     return cases
 
 
@@ -316,4 +357,4 @@ def encodings() -> Cases:
 
 def all_cases() -> Cases:
     """Every case by its name."""
-    return {**gbdt(), **categories(), **forests(), **linear(), **encodings()}
+    return {**gbdt(), **ranking(), **categories(), **forests(), **linear(), **encodings()}

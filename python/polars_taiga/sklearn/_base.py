@@ -171,6 +171,9 @@ class Learner(Estimator):
     # How many sets `eval_set` may hold.
     _most_sets: ClassVar[int] = 1
 
+    # Whether a target may be a matrix: several numbers, or several labels, in each row.
+    _matrices: ClassVar[bool] = False
+
     # The parameters that name columns.
     _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
 
@@ -281,8 +284,20 @@ def _stacked(frames: list[pl.DataFrame]) -> pl.DataFrame:
 class Regressor(RegressorMixin):
     """A learner of numbers."""
 
+    _matrices: ClassVar[bool]
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and newer ask about the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._matrices
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn 1.5 asks."""
+        return {**super()._more_tags(), "multioutput": self._matrices}
+
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
-        return pl.Series(_data.as_target(y, type(self).__name__).astype(np.float64))
+        return pl.Series(_data.as_target(y, type(self).__name__, matrices=self._matrices).astype(np.float64))
 
     def predict(self: Any, X: Any) -> Any:  # noqa: N803
         """Predict the target of each row.
@@ -294,14 +309,14 @@ class Regressor(RegressorMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples,), or (n_samples, n_quantiles)
+        ndarray of shape (n_samples,), (n_samples, n_targets) or (n_samples, n_quantiles)
             Several quantiles in ascending order; of a mean with its variance the mean.
         """
         return self._numbers(self._predicted(X, "auto"))
 
     def _numbers(self: Any, columns: list[Any]) -> Any:
         """What `predict` makes of the numbers that the model predicts."""
-        several = len(columns) > 1 and self.model_.loss == "quantile"
+        several = len(columns) > 1 and (self.model_.loss == "quantile" or self.model_.targets is not None)
         return np.column_stack(columns) if several else columns[0]
 
 
@@ -311,10 +326,42 @@ class Classifier(ClassifierMixin):
     classes_: Any
     model_: Model
 
+    _matrices: ClassVar[bool]
+
+    # Whether a row may have several labels, of which `y` is the indicator matrix.
+    _labelled = False
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and newer ask about the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._matrices
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn 1.5 asks."""
+        return {**super()._more_tags(), "multilabel": self._matrices}
+
+    def _indicators(self, labels: Any, *, reset: bool) -> pl.Series:
+        """Read the indicator matrix of several labels a row."""
+        who = type(self).__name__
+        if not np.isin(labels, (0, 1)).all():
+            msg = f"{who}: Unknown label type: y is a matrix of other values than 0 and 1, so it is no indicator matrix"
+            raise ValueError(msg)
+        if reset:
+            self.classes_, self._counted, self._lost_classes = np.arange(labels.shape[1]), labels.shape[1], False
+        elif labels.shape[1] != len(self.classes_):
+            msg = f"eval_set: its y has {labels.shape[1]} labels, and the y to train on has {len(self.classes_)}"
+            raise ValueError(msg)
+        return pl.Series(labels.astype(np.uint8))
+
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
         """The labels in a type that the engine knows: Boolean, integers or text."""
         who = type(self).__name__
-        labels = _data.as_target(y, who)
+        labels = _data.as_target(y, who, matrices=self._matrices)
+        if reset:
+            self._labelled = labels.ndim == 2
+        if labels.ndim == 2 or self._labelled:
+            return self._indicators(labels.reshape(len(labels), -1), reset=reset)
         if reset:
             check_classification_targets(labels)
         try:
@@ -348,10 +395,14 @@ class Classifier(ClassifierMixin):
 
     def _probabilities(self, columns: list[Any]) -> Any:
         """What `output="auto"` or a stage of it gives as probabilities of each of `classes_`."""
+        if self._labelled:
+            return np.column_stack(columns)
         return self._spread(columns if len(columns) > 1 else [1.0 - columns[0], columns[0]], 0.0)
 
     def _scores(self, columns: list[Any]) -> Any:
         """What `output="raw"` gives as a decision function: log odds for two classes, a score for each of more."""
+        if self._labelled:
+            return np.column_stack(columns)
         if len(self.classes_) == 2:
             return columns[0] if len(columns) == 1 else columns[1] - columns[0]
         return self._spread(columns if len(columns) > 1 else [0.0 * columns[0], columns[0]], -np.inf)
@@ -367,7 +418,7 @@ class Classifier(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`.
+            Columns in the order of `classes_`; the probability of each label.
         """
         return self._probabilities(self._predicted(X, "auto"))
 
@@ -381,8 +432,13 @@ class Classifier(ClassifierMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            In the type of `classes_`.
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            In the type of `classes_`; where a row may have several labels, 1 for those more likely than not.
         """
-        probabilities = self.predict_proba(X)
+        return self._likeliest(self.predict_proba(X))
+
+    def _likeliest(self, probabilities: Any) -> Any:
+        """The class, or the labels, that these probabilities speak for."""
+        if self._labelled:
+            return (probabilities > 0.5).astype(np.int64)
         return self.classes_[np.argmax(probabilities, axis=1)]

@@ -63,6 +63,7 @@ class GbdtRanker(Gbdt):
     """
 
     _grouped: ClassVar[bool] = True
+    _matrices: ClassVar[bool] = False
 
     def __init__(
         self,

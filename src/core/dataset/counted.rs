@@ -36,6 +36,7 @@ pub struct Counted {
 enum OwnedTarget {
     Numbers(OwnedColumn),
     Classes { codes: Vec<u32>, labels: Labels },
+    Several(Vec<OwnedColumn>),
 }
 
 /// The rows whose weight is not 0; none where that is all of them.
@@ -51,9 +52,9 @@ impl Counted {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn new(input: &Input<'_>, rows: Vec<usize>) -> Result<Counted> {
-        let bytes = 8
-            * rows.len() as u64
-            * (input.features.len() + input.baseline.len() + input.loss_columns.numbers.len() + input.evaluation.columns.len() + 2) as u64;
+        let columns = input.features.len() + input.baseline.len() + input.target.several().len();
+        let columns = columns + input.loss_columns.numbers.len() + input.evaluation.columns.len();
+        let bytes = 8 * rows.len() as u64 * (columns + 2) as u64;
         memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
         let target = match &input.target {
@@ -70,6 +71,7 @@ impl Counted {
                 let (labels, number) = labels.only(&stays);
                 OwnedTarget::Classes { codes: rows.iter().map(|row| number[codes[*row] as usize]).collect(), labels }
             }
+            Target::Several(columns) => OwnedTarget::Several(columns.par_iter().map(of).collect()),
         };
         let times = &input.loss_columns.times;
         Ok(Counted {
@@ -104,6 +106,7 @@ impl Counted {
             target: match &self.target {
                 OwnedTarget::Numbers(column) => Target::Numbers(column.column()),
                 OwnedTarget::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+                OwnedTarget::Several(columns) => Target::Several(columns.iter().map(OwnedColumn::column).collect()),
             },
             target_name: self.target_name.clone(),
             weight: self.weight.as_ref().map(OwnedColumn::column),

@@ -39,6 +39,8 @@ pub enum Target<'a> {
     Numbers(Column<'a>),
     /// The class of each row as an index into `labels`.
     Classes { codes: &'a [u32], labels: Labels },
+    /// Several numbers a row, one column each: of a regression, or 1 where a row has a label and 0 where not.
+    Several(Vec<Column<'a>>),
 }
 
 impl Target<'_> {
@@ -47,14 +49,23 @@ impl Target<'_> {
         match self {
             Target::Numbers(column) => column.len(),
             Target::Classes { codes, .. } => codes.len(),
+            Target::Several(columns) => columns.first().map_or(0, Column::len),
         }
     }
 
     /// The labels of classes.
     pub fn labels(&self) -> Option<&Labels> {
         match self {
-            Target::Numbers(_) => None,
+            Target::Numbers(_) | Target::Several(_) => None,
             Target::Classes { labels, .. } => Some(labels),
+        }
+    }
+
+    /// The columns of several targets; none of one.
+    pub fn several(&self) -> &[Column<'_>] {
+        match self {
+            Target::Several(columns) => columns,
+            _ => &[],
         }
     }
 }

@@ -26,6 +26,7 @@ pub use rows::Rows;
 pub use spec::{At, Average, MetricSpec, Metrics, NoMetric};
 
 use crate::error::Error;
+use crate::objective::LossParams;
 use kind::Metric;
 
 kind::metrics! {
@@ -73,6 +74,8 @@ kind::metrics! {
 /// predicted exactly, else 0. `auc` counts ties half; a target between 0 and 1 counts as that
 /// share of a row of class 1 and the rest of class 0.
 ///
+/// Of several targets, whose values stand one target's behind the other's, it is the mean of the metric of each.
+///
 /// `ndcg`, `map`, `mrr` and `precision` are means over groups of rows.
 ///
 /// `concordance`, `cox_nloglik`, `aft_nloglik` and `brier` read two columns, the least and the largest time of each row's event; groups
@@ -89,6 +92,9 @@ kind::metrics! {
 /// assert_eq!(auc, 0.75);
 /// ```
 pub fn metric(spec: &MetricSpec, rows: &Rows<'_>) -> f64 {
+    if rows.params.targets > 1 {
+        return mean_of_targets(spec, rows);
+    }
     let has_scores = !rows.scores.is_empty() || rows.calls.is_some();
     if !spec.fits(rows.link, rows.params) || !has_scores || rows.target.is_empty() {
         return f64::NAN;
@@ -112,6 +118,16 @@ pub fn metric(spec: &MetricSpec, rows: &Rows<'_>) -> f64 {
         Some(formulas) => own::value(formulas, rows),
         None => (spec.entry().value)(&Rows { at: spec.at(), ..*rows }),
     }
+}
+
+/// Computes the mean of a metric of each of several targets, which stand one behind the other, each with a score of its own: what
+/// scikit-learn calls the uniform average.
+fn mean_of_targets(spec: &MetricSpec, rows: &Rows<'_>) -> f64 {
+    let (each, params) = (rows.target.len() / rows.params.targets, LossParams { targets: 0, ..rows.params.clone() });
+    let targets = rows.target.chunks_exact(each.max(1));
+    let of_each =
+        rows.scores.chunks(1).zip(targets).map(|(scores, target)| metric(spec, &Rows { scores, target, params: &params, ..*rows }));
+    if each == 0 { f64::NAN } else { of_each.fold(0.0, |sum, value| sum + value) / rows.params.targets as f64 }
 }
 
 /// Returns the error of held-out rows that a metric is not defined on.

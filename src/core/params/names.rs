@@ -230,7 +230,6 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (&["extra_trees", "extra_tree"], "splits are searched among all borders; fit_forest has splitter=\"random\""),
     (&["num_parallel_tree"], "leave it out: a round is a tree; fit_forest fits forests"),
-    (&["multi_strategy"], "leave it out: a target is one column; several classes have a tree each and round"),
     (
         &["monotone_constraints_method", "monotone_constraining_method", "mc_method"],
         "leave it out: bounds pass from each node to its children (\"basic\")",

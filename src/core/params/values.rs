@@ -39,6 +39,9 @@ const MEANS: &[(&str, &[&str], &str)] = &[
     ("loss", &["reg:expectileerror"], "expectile"),
     ("loss", &["logcosh", "log-cosh"], "log_cosh"),
     ("loss", &["mean_absolute_percentage_error"], "mape"),
+    ("loss", &["multilogloss", "multi_label", "multilabel_logloss"], "multilabel"),
+    ("multi_strategy", &["multi_output_tree"], "one_tree"),
+    ("multi_strategy", &["one_output_per_tree"], "tree_each"),
     ("loss", &["multiclassova", "multiclass_ova", "ovr", "multiclassonevsall"], "ova"),
     ("loss", &["rmsewithuncertainty", "normal"], "gaussian"),
     ("loss", &["focal_loss", "sigmoid_focal_loss"], "focal"),
@@ -129,7 +132,6 @@ const NOTES: &[(&str, &[&str], &str)] = &[
         &["rank:map", "queryrmse", "querysoftmax", "querycrossentropy", "stochasticfilter", "stochasticrank"],
         "there is none such; \"lambdarank\", \"pairwise\", \"xendcg\" and \"yetirank\" rank",
     ),
-    ("loss", &["multicrossentropy", "multilogloss"], "there are no several targets; loss=\"ova\" is for one of several classes"),
     ("loss", &["fair", "lq"], "there is none such; loss=\"huber\", \"log_cosh\", \"mae\" and \"quantile\" are robust"),
     ("loss", &["reg:squaredlogerror", "rmsle", "msle"], "there is none; take pl.col(\"y\").log1p() as the target of loss=\"rmse\""),
     (
@@ -138,7 +140,12 @@ const NOTES: &[(&str, &[&str], &str)] = &[
         "there is none; loss=\"logloss\" is for two classes",
     ),
     ("loss", &["multiquantile"], "loss=\"quantile\" with a list, as alpha=[0.05, 0.5, 0.95], has several quantiles in one model"),
-    ("loss", &["multirmse", "multi"], "a model has one target; fit one for each"),
+    ("loss", &["multirmse", "multi"], "a struct or lists as target are several targets: loss=\"rmse\" is for them too"),
+    (
+        "loss",
+        &["multicrossentropy"],
+        "a struct or lists of probabilities as target are several targets: loss=\"cross_entropy\" is for them too",
+    ),
     ("metric", &["none", "null", "na", "custom", ""], "leave it out: the loss itself is measured"),
     (
         "metric",

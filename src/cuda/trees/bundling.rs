@@ -139,6 +139,7 @@ fn shares(
         features,
         sources,
         target: vec![0.0; rows],
+        more_targets: vec![],
         weight: None,
         scores: vec![],
         columns: vec![],

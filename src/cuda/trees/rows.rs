@@ -18,7 +18,9 @@ use taiga_core::losses::Loss;
 pub struct RowData {
     pub rows: usize,
     pub outputs: usize,
+    /// `[target][row]`: one target, or one for each output.
     pub target: Buffer<f32>,
+    targets: usize,
     pub weight: Option<Buffer<f32>>,
     /// What the loss reads beside the target, `[column][row]`.
     pub(super) columns: Option<Buffer<f32>>,
@@ -74,9 +76,9 @@ impl RowData {
         let (rows, outputs) = (data.target.len() as u64, data.scores.len() as u64);
         let weight = data.weight.is_some() as u64 * 4;
         let drawn = (data.held_out.is_some() || data.row_sample != RowSample::None) as u64 * 5;
-        let measured = data.measures_all as u64 * 8;
+        let (targets, measured) = (1 + data.more_targets.len() as u64, data.measures_all as u64 * 8);
         let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data);
-        rows * (4 + weight + 6 * outputs + drawn + 4 + 1 + measured) + of_groups
+        rows * (4 * targets + weight + 6 * outputs + drawn + 4 + 1 + measured) + of_groups
     }
 
     /// Brings the rows to the device. `components` of histograms are not known here.
@@ -111,7 +113,11 @@ impl RowData {
         let mut out = RowData {
             rows,
             outputs,
-            target: floats("targets", &data.target)?,
+            target: floats(
+                "targets",
+                &[&data.target[..]].into_iter().chain(data.more_targets.iter().map(Vec::as_slice)).collect::<Vec<_>>().concat(),
+            )?,
+            targets: 1 + data.more_targets.len(),
             weight: data.weight.as_ref().map(|w| floats("weights", w)).transpose()?,
             columns: Some(&data.columns).filter(|c| !c.is_empty()).map(|c| floats("columns", &c.concat())).transpose()?,
             program: None,
@@ -161,6 +167,11 @@ impl RowData {
         self.logs.iter_mut().try_for_each(|log| log.reserve(queue, "a tree", words))
     }
 
+    /// Returns the place of the first row's target that an output is fitted to.
+    pub fn first_target(&self, output: usize) -> usize {
+        output % self.targets * self.rows
+    }
+
     /// What kernels are told; `bagged`: with the rows drawn.
     pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> LossRows {
         // Several sets of scores stand one behind the other.
@@ -172,7 +183,7 @@ impl RowData {
         let (gradient, hessian) = found.map_or((0, 0), |(gradient, hessian)| (gradient.address, hessian.address));
         LossRows {
             rows: self.rows as u64,
-            target: self.target.address,
+            target: self.target.address + 4 * self.first_target(output) as u64,
             weight: self.weight.as_ref().map_or(0, |w| w.address),
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
             scores: self.scores.address + 4 * (set * loss.outputs() * self.rows) as u64,

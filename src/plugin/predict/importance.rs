@@ -94,6 +94,11 @@ impl Explained<'_> {
     fn loss_changes(&self) -> PolarsResult<Vec<f64>> {
         let model = &self.measured.ready.model;
         let scoring = model.fitted().scoring();
+        if scoring.params.targets > 1 {
+            return Err(errors::data(
+                "importance: kind=\"loss_change\" shares out the loss of one target, and the model has several; kind=\"shap\" and \"permutation\" will do",
+            ));
+        }
         let blocks = self.blocks(|inputs, explanation, rows| {
             let target = &self.measured.target[rows.clone()];
             Losses::of_block(&scoring, &scores(model, inputs)?, explanation, target, self.weight(rows)).map_err(errors::compute)

@@ -5,6 +5,7 @@ use super::{BLOCK, Background, MODEL, Ready, Table, distinct_models, models_of, 
 use crate::categories;
 use crate::columns::Numbers;
 use crate::metrics::metric_from_json;
+use crate::several::{self, SeveralTargets};
 use crate::target::class_codes;
 use crate::threads::for_blocks;
 use crate::{errors, labels};
@@ -15,6 +16,7 @@ use taiga_engine::dataset::weights::row_weights;
 use taiga_engine::dataset::{ClassWeight, Input, Target};
 use taiga_engine::error::RowsFault;
 use taiga_engine::learners::applied::{Output, Values};
+use taiga_engine::losses::LossKind;
 use taiga_engine::metrics::{MetricSpec, Rows};
 use taiga_engine::model::score::{rows_of, score};
 
@@ -45,7 +47,7 @@ pub struct Call<'a> {
 pub struct Measured {
     pub ready: Arc<Ready>,
     pub table: Table,
-    /// Class indices or numbers, where a target was told.
+    /// Class indices or numbers, where a target was told; of several targets one behind the other.
     pub target: Vec<f64>,
     /// What rows weigh, in whatever unit.
     pub weight: Option<Vec<f64>>,
@@ -108,7 +110,9 @@ impl Measured {
             *column = column.filter(&mask)?;
         }
         let kept = |row: &usize| counts[*row];
-        self.target = (0..self.target.len()).filter(kept).map(|row| self.target[row]).collect();
+        // Of several targets one behind the other.
+        let of_target = |values: &[f64]| (0..values.len()).filter(kept).map(|row| values[row]).collect::<Vec<f64>>();
+        self.target = self.target.chunks(counts.len()).flat_map(of_target).collect();
         self.weight = Some(weight.into_iter().filter(|w| *w != 0.0).collect());
         self.table.rows = counts.iter().filter(|c| **c).count();
         Ok(self)
@@ -145,10 +149,24 @@ impl Beside {
 enum Truth {
     Numbers(Numbers),
     Classes(Vec<u32>),
+    Several(SeveralTargets),
 }
 
 impl Truth {
     fn new(target: &Series, model: &Applied) -> PolarsResult<Self> {
+        let scoring = model.fitted().scoring();
+        if let Some(names) = model.fields(false).filter(|_| scoring.params.targets > 0) {
+            let loss = if model.fitted().loss() == LossKind::Multilabel.name() { LossKind::Multilabel } else { LossKind::Rmse };
+            let Some(loss) = several::loss_of(target.name(), target.dtype(), loss)? else {
+                let text = format!(
+                    "its type is {}; the model has {}, in a struct or in lists",
+                    target.dtype(),
+                    errors::count(names.len(), "target", "targets")
+                );
+                return Err(errors::mistyped(target.name(), text));
+            };
+            return Ok(Truth::Several(SeveralTargets::new(target, loss, None, Some(&names))?));
+        }
         Ok(match model.labels() {
             None => Truth::Numbers(Numbers::finite(target, "a target")?),
             Some(own) => {
@@ -162,6 +180,7 @@ impl Truth {
         match self {
             Truth::Numbers(numbers) => numbers.column().to_f64(),
             Truth::Classes(codes) => codes.iter().map(|c| *c as f64).collect(),
+            Truth::Several(targets) => targets.values(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rows that metrics are measured on after each round.
 
 use super::params::BoostingParams;
+use super::prepare::Start;
 use crate::dataset::Input;
 use crate::dataset::evaluation::{EvalRows, held_out_sets};
 use crate::dataset::row_groups::RowGroups;
@@ -10,17 +11,8 @@ use crate::metrics::{MetricSpec, Rows, metric, undefined};
 use crate::model::{History, TRAINING};
 use crate::objective::LossParams;
 
-/// What scores are relative to.
-pub struct Origin<'a> {
-    /// The start value of each output.
-    pub start: &'a [f64],
-    /// What was taken from all scores besides.
-    pub offset: f64,
-    /// What they are in units of.
-    pub unit: f64,
-}
-
 /// What metrics read of a table's rows: the target, what they weigh, their groups, and the bounds of the times of their events.
+#[derive(Clone, Copy)]
 pub struct MeasuredTable<'a> {
     pub values: &'a [f64],
     pub weight: Option<&'a [f32]>,
@@ -34,7 +26,8 @@ pub struct MeasuredRows {
     sets: Vec<MeasuredSet>,
     /// Whether the scores of all rows are needed, and not those of held-out rows alone.
     all_rows: bool,
-    unit: f64,
+    /// What the scores of each output are in units of.
+    units: Vec<f64>,
 }
 
 /// Rows that are measured together.
@@ -65,7 +58,7 @@ impl MeasuredRows {
         params: &BoostingParams,
         loss: &dyn Loss,
         &MeasuredTable { values, weight, groups, bounds }: &MeasuredTable<'_>,
-        origin: &Origin<'_>,
+        origin: &Start,
     ) -> Result<MeasuredRows> {
         let mut sets = held_out_sets(input)?;
         check_columns(&metrics, input)?;
@@ -117,7 +110,28 @@ impl MeasuredRows {
                 },
             }
         };
-        Ok(MeasuredRows { metrics, sets: sets.into_iter().map(of_set).collect(), all_rows, unit: origin.unit })
+        Ok(MeasuredRows { metrics, sets: sets.into_iter().map(of_set).collect(), all_rows, units: vec![origin.unit; origin.start.len()] })
+    }
+
+    /// Returns the rows of several targets from those of each: their targets and scores one behind the other.
+    ///
+    /// # Errors
+    /// Those of one of them.
+    pub fn joined(each: impl IntoIterator<Item = Result<MeasuredRows>>) -> Result<Option<MeasuredRows>> {
+        let mut joined: Option<MeasuredRows> = None;
+        for one in each {
+            let one = one?;
+            let Some(all) = &mut joined else {
+                joined = Some(one);
+                continue;
+            };
+            all.units.extend(one.units);
+            for (set, own) in all.sets.iter_mut().zip(one.sets) {
+                set.target.extend(own.target);
+                set.offset.extend(own.offset);
+            }
+        }
+        Ok(joined)
     }
 
     /// Whether the scores of all rows are needed.
@@ -138,7 +152,8 @@ impl MeasuredRows {
     pub fn measure(&self, params: &LossParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<Vec<f64>> {
         let mut values = Vec::with_capacity(self.sets.len() * self.metrics.len());
         for set in &self.sets {
-            let scores: Vec<Vec<f64>> = scores.iter().zip(&set.offset).map(|(s, o)| set.raw(s, o, self.unit)).collect();
+            let raw = |(scores, (offset, unit)): (&Vec<f32>, (&Vec<f64>, &f64))| set.raw(scores, offset, *unit);
+            let scores: Vec<Vec<f64>> = scores.iter().zip(set.offset.iter().zip(&self.units)).map(raw).collect();
             let (weight, groups) = (set.weight.as_deref(), set.groups.as_ref());
             let rows =
                 Rows { weight, groups, columns: &set.bounds, named: &set.columns, ..Rows::new(&scores, loss.link(), &set.target, params) };

@@ -1,11 +1,11 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
-use crate::dataset::ClassWeight;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
+use crate::dataset::{ClassWeight, Target};
 use crate::encoding::ctr::CtrKind;
-use crate::error::Error;
-use crate::losses::LossKind;
+use crate::error::{Error, Result};
+use crate::losses::{Loss, LossKind};
 use crate::metrics::{MetricKind, MetricSpec, Metrics, metric_names};
 use crate::numerics::censored::Distribution;
 use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
@@ -35,6 +35,9 @@ pub enum RowSample {
     Mvs,
 }
 
+/// The most targets of a fit.
+pub const MOST_TARGETS: usize = 10_000;
+
 /// How categorical columns are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +50,18 @@ pub enum CatMethod {
     /// By the best subset of a node's categories (as in LightGBM).
     Partition,
 }
+
+/// Which trees the outputs of a loss get that has several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MultiStrategy {
+    /// One for all of them in each round, each leaf of which has a value for each output (Zhang and Jung, "GBDT-MO: Gradient-boosted
+    /// decision trees for multiple outputs", 2020; XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`).
+    OneTree,
+    /// One for each in each round.
+    TreeEach,
+}
+
 learner_params! {
     /// Parameters of [`super::fit`].
     ///
@@ -62,6 +77,11 @@ learner_params! {
         pub loss: LossKind = LossKind::Auto,
         /// The formulas of `loss="custom"`.
         pub custom_loss: Option<CustomLoss> = None,
+        /// The names of several targets, which a fit takes from its table; none of one.
+        pub targets: Option<Vec<String>> = None => By(Self::check_targets),
+        /// Which trees the outputs get where there are several; unless told otherwise `OneTree` for several targets, and `TreeEach` for
+        /// several scores of one.
+        pub multi_strategy: Option<MultiStrategy> = None,
         /// The quantile that `loss="quantile"` estimates, or several ascending ones, or the expectile that `loss="expectile"` does, inside
         /// (0, 1).
         pub alpha: Alpha = Alpha::One(0.5) => By(Self::check_alpha),
@@ -204,6 +224,7 @@ impl BoostingParams {
             rank_normalize: self.rank_normalize.unwrap_or(true),
             rank_orders: self.rank_orders.unwrap_or(10),
             rank_decay: self.rank_decay.unwrap_or(0.85),
+            targets: self.targets.as_ref().map_or(0, Vec::len),
             aft: AftParams { distribution: self.aft_distribution.unwrap_or_default(), scale: self.aft_scale.unwrap_or(1.0) },
             // One that can't be compiled has been told of: [`Self::check_loss`].
             custom: self.custom_loss.as_ref().and_then(|loss| loss.compile().ok()).map(Arc::new),
@@ -252,6 +273,34 @@ impl BoostingParams {
             problems.add(Error::parameter("leaves", "counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree"));
         }
         problems.limit("leaves", self.leaves, Between(2, 65_536));
+    }
+
+    /// Returns the parameters with the names of a table's several targets.
+    pub fn of_target(&self, target: &Target<'_>) -> Self {
+        let names = || target.several().iter().map(|column| column.name().to_string()).collect();
+        BoostingParams { targets: matches!(target, Target::Several(_)).then(names), ..self.clone() }
+    }
+
+    /// Returns whether the outputs of a loss share one tree in each round.
+    ///
+    /// # Errors
+    /// For monotone constraints, which a tree of several values a leaf can't keep to.
+    pub fn shares_trees(&self, loss: &dyn Loss) -> Result<bool> {
+        let standard = if loss.has_targets() { MultiStrategy::OneTree } else { MultiStrategy::TreeEach };
+        let shares = loss.outputs() > 1 && self.multi_strategy.unwrap_or(standard) == MultiStrategy::OneTree;
+        if shares && self.monotone.values().any(|direction| *direction != 0) {
+            let text = "one tree for several outputs has no direction: give each a tree of its own, by multi_strategy=\"tree_each\"";
+            return Err(Error::parameter("monotone", text));
+        }
+        Ok(shares)
+    }
+
+    /// Adds what is wrong with `targets`.
+    fn check_targets(&self, problems: &mut Problems) {
+        let Some(names) = &self.targets else { return };
+        let distinct = names.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len();
+        let fits = (1..=MOST_TARGETS).contains(&names.len()) && distinct;
+        problems.check(fits, "targets", names.len(), "1 to 10,000 different names");
     }
 
     /// Adds what is wrong with `alpha`.

@@ -31,6 +31,7 @@ mod boosting {
     mod prepare;
     mod ranking;
     mod several_metrics;
+    mod several_targets;
     mod survival;
     mod ties;
 }

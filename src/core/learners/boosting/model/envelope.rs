@@ -16,7 +16,7 @@
 //! | 5 | metadata | behind the provenance the user's [`crate::metadata`] |
 //! | 6 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
 //! | 7 | losses of one's own | the parameter `custom_loss` |
-//! | 8 | several metrics | metrics with a parameter (`ndcg@5`), several of them, sets of held-out rows with names, `eval_train` |
+//! | 8 | several targets, several metrics | the parameters `targets` and `multi_strategy`; metrics with a parameter (`ndcg@5`), several of them, sets of held-out rows with names, `eval_train` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -42,8 +42,9 @@ pub const ENVELOPE: Envelope =
 /// The first version with losses of one's own.
 const CUSTOM_LOSS_SINCE: u32 = 7;
 
-/// The first version with several curves, with sets that have names, and with metrics that have parameters.
-const SEVERAL_METRICS_SINCE: u32 = 8;
+/// The first version with several targets and one tree for several outputs; with several curves, sets that have names, and metrics that have
+/// parameters.
+const SEVERAL_SINCE: u32 = 8;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -140,10 +141,10 @@ impl Persisted for Model {
             Some(Metrics::One(metric)) => is_plain(metric),
             Some(Metrics::Several(_)) => false,
         };
-        match self.params.custom_loss {
-            _ if !plain || self.params.eval_train.is_some() || !self.history.as_ref().is_none_or(payload::is_plain) => {
-                SEVERAL_METRICS_SINCE
-            }
+        let params = &self.params;
+        let plain = plain && params.eval_train.is_none() && self.history.as_ref().is_none_or(payload::is_plain);
+        match params.custom_loss {
+            _ if !plain || params.targets.is_some() || params.multi_strategy.is_some() => SEVERAL_SINCE,
             Some(_) => CUSTOM_LOSS_SINCE,
             None => 1,
         }

@@ -64,7 +64,8 @@ impl Model {
             Some(LossTarget::Classes) => outputs >= 2 && classes == Some(outputs),
             // One class where there was no other to learn: a constant.
             Some(LossTarget::TwoClasses) => outputs == 1 && matches!(classes, Some(1 | 2)),
-            Some(LossTarget::Numbers) => {
+            Some(LossTarget::Labels) if self.params.targets.is_none() => false,
+            Some(LossTarget::Numbers | LossTarget::Labels) => {
                 let loss = loss(self.loss, &self.params.loss_params(), 1, 1.0);
                 classes.is_none() && loss.is_ok_and(|loss| loss.outputs() == outputs)
             }
