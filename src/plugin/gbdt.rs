@@ -59,23 +59,27 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
             times::check_type(role, field.name(), field.dtype())?;
         }
     }
-    let given = GivenColumns {
+    schema::check(&fields.typed(&types), target, &given(fields), params).map_err(errors::compute)
+}
+
+/// Returns which columns are given beside the features and the target.
+fn given(fields: &InputSchema) -> GivenColumns {
+    GivenColumns {
         baseline: fields.all("baseline").len(),
         held_out: fields.has("eval"),
         groups: fields.has("group"),
         positions: fields.has("position"),
         times: TIMES.iter().any(|role| fields.has(role)),
-    };
-    schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
+    }
 }
 
 /// Checks what names and types tell of a fit of several targets.
 fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingParams, loss: LossKind) -> PolarsResult<()> {
-    let (baseline, held_out, groups) = (fields.all("baseline").len(), fields.has("eval"), fields.has("group"));
+    let given = given(fields);
     // How many items lists have is told by rows; a baseline has a column for each.
-    let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..baseline.max(1)).map(|k| k.to_string()).collect());
+    let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..given.baseline.max(1)).map(|k| k.to_string()).collect());
     let params = BoostingParams { loss, targets: Some(names), ..params.clone() };
-    schema::check(&fields.typed(types), TargetKind::Numbers, baseline, held_out, groups, &params).map_err(errors::compute)
+    schema::check(&fields.typed(types), TargetKind::Numbers, &given, &params).map_err(errors::compute)
 }
 
 /// Fits a model on one table.
