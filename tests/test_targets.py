@@ -83,6 +83,21 @@ def test_one_tree_is_no_worse_than_a_model_each(several: pl.DataFrame, policy: s
     assert r2_score(truth, together) > r2_score(truth, each) - 0.03
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("loss", ["rmse", "multilabel", "mae"])
+@pytest.mark.parametrize("count", [2, 3, 5, 18])
+def test_equal_targets_are_predicted_as_one(several: pl.DataFrame, policy: str, loss: str, count: int) -> None:
+    """To the bit: the statistics of each are those of one, and sums of equal scores order splits as one score does."""
+    truth = "flag" if loss == "multilabel" else "y"
+    same = several.select(*FEATURES, truth, *(pl.col(truth).alias(f"t{k}") for k in range(count)))
+    more: dict[str, Any] = {"policy": policy, "rounds": 12, "min_data_in_leaf": 4}
+    one = same.taiga.fit_gbdt(truth, *FEATURES, loss="logloss" if loss == "multilabel" else loss, **more)
+    all_of_them = same.taiga.fit_gbdt(pl.struct(f"t{k}" for k in range(count)), *FEATURES, loss=loss, **more)
+    expected = same.select(tg.predict(one)).to_series().to_list()
+    for column in matrix(same, all_of_them).T.tolist():
+        assert column == expected
+
+
 def test_scores_are_scikit_learns_averages(several: pl.DataFrame) -> None:
     model = several.taiga.fit_gbdt(TARGETS, *FEATURES, rounds=20, weight="w")
     truth, p, w = several.select("y", "z", "v").to_numpy(), matrix(several, model), several["w"].to_numpy()
