@@ -28,9 +28,9 @@ def frame(rows: int = 20_000) -> pl.DataFrame:
 
 
 MODEL = frame(2000).select(tg.fit_gbdt("y", "a", "b", "c", "d", rounds=5)).item()
-LINEAR = frame(2000).select(
-    tg.fit_sparse_lr(pl.col("y") > 0, pl.concat_list("c").alias("l"), dense="a", epochs=5)
-).item()
+LINEAR = (
+    frame(2000).select(tg.fit_sparse_lr(pl.col("y") > 0, pl.concat_list("c").alias("l"), dense="a", epochs=5)).item()
+)
 FOREST = frame(2000).select(tg.fit_forest("y", "a", "b", "c", "d", trees=5)).item()
 
 CALLS: dict[str, Callable[..., pl.Expr]] = {

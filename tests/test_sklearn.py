@@ -115,7 +115,7 @@ def test_parameters_are_the_functions_own(cls: Any, function: Any, params: Any, 
     expected = {
         GbdtClassifier: of_numbers | of_groups | {"target_borders"},
         GbdtRegressor: of_groups | of_two | {"class_weight"},
-        GbdtRanker: of_numbers | of_two | {"class_weight"},
+        GbdtRanker: of_numbers | of_two | {"class_weight", "multi_strategy"},
     }
     assert lacks == expected.get(cls, {"class_weight"} if is_regressor(cls()) else set())
     assert set(own) - set(params.__annotations__) == {"random_state", "progress"} | (

@@ -62,6 +62,7 @@ pub fn categories(input: &[u8]) -> bool {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     let params = json!({
         "rounds": 2, "depth": 2, "policy": policy, "cat_method": method, "n_threads": 1, "device": "cpu", "min_data_in_leaf": 1,

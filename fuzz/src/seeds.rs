@@ -56,6 +56,7 @@ pub fn seeds() -> Vec<Seed> {
             baseline: vec![],
             held_out: None,
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         };
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for method in ["ctr", "one_hot", "partition"] {

@@ -12,11 +12,13 @@ lf.with_columns(p=tg.predict(model)).collect()
 
 from __future__ import annotations
 
+from polars_taiga import metrics, plot
+
 # Imported for the namespaces `.taiga` that it registers.
 from polars_taiga import namespaces as namespaces
-from polars_taiga import plot
 from polars_taiga._taiga import __version__
 from polars_taiga._warn import TargetWarning
+from polars_taiga.custom_metric import CustomMetric, mean, metric
 from polars_taiga.dependence import partial_dependence
 from polars_taiga.device import (
     CacheInfo,
@@ -51,6 +53,7 @@ from polars_taiga.statistics import histogram, histogram2d, min_max
 __all__ = [
     "CacheInfo",
     "CustomLoss",
+    "CustomMetric",
     "DeviceInfo",
     "DevicesInfo",
     "Encoder",
@@ -78,6 +81,9 @@ __all__ = [
     "information_value",
     "limit_device_cache",
     "loss",
+    "mean",
+    "metric",
+    "metrics",
     "min_max",
     "partial_dependence",
     "plot",

@@ -30,7 +30,7 @@ def first_choice(model: Model, numbers: Sequence[float]) -> int:
     """Which of a prediction's numbers is shown unless told: the likeliest class, a mean, the middle quantile."""
     if model.classes is not None:
         return max(range(len(numbers)), key=numbers.__getitem__)
-    return 0 if model.loss == "gaussian" else (len(numbers) - 1) // 2
+    return 0 if model.loss == "gaussian" or model.targets is not None else (len(numbers) - 1) // 2
 
 
 def class_text(model: Model, label: object) -> str:
@@ -59,9 +59,10 @@ def score_title(model: Model, label: str | None = None) -> str:
     if model.classes is not None:
         kind = "probability" if model.learner == "forest" else "log odds" if label is None else "score"
         return f"{kind} of {model.target} = {class_names(model)[-1] if label is None else label}"
-    if label is not None:
+    if label is not None and model.targets is None:
         return f"{label} quantile of {model.target}" if model.loss == "quantile" else f"{label} of {model.target}"
-    titles = {"identity": model.target, "log": f"log of {model.target}", "logit": f"log odds of {model.target}"}
+    target = model.target if label is None else label
+    titles = {"identity": target, "log": f"log of {target}", "logit": f"log odds of {target}"}
     return titles[_link(model)]
 
 
@@ -69,7 +70,7 @@ def _link(model: Model) -> str:
     """How raw scores of numbers become predictions."""
     if isinstance(own := model.params.get("loss"), CustomLoss):
         return own.link
-    return "log" if model.loss in _LOG else "logit" if model.loss == "cross_entropy" else "identity"
+    return "log" if model.loss in _LOG else "logit" if model.loss in ("cross_entropy", "multilabel") else "identity"
 
 
 def in_unit_of_target(model: Model) -> bool:
@@ -82,5 +83,6 @@ def in_unit_of_target(model: Model) -> bool:
 def probability_title(model: Model, label: str | None = None) -> str:
     """What output="auto" is."""
     if model.classes is None:
-        return f"predicted {model.target}"
+        several = model.targets is not None and label is not None
+        return f"predicted {label if several else model.target}"
     return f"probability of {model.target} = {class_names(model)[-1] if label is None else label}"

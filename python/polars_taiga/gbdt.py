@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import polars as pl
 import polars.selectors as cs
@@ -11,6 +11,7 @@ import polars.selectors as cs
 from polars_taiga import _fit, _taiga
 from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
+from polars_taiga.custom_metric import CustomMetric, columns_of
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ Loss = Literal[
     "focal",
     "multiclass",
     "ova",
+    "multilabel",
     "mae",
     "quantile",
     "huber",
@@ -55,12 +57,18 @@ Metric = Literal[
     "huber",
     "expectile",
     "mape",
+    "rmsle",
     "log_cosh",
     "logloss",
     "cross_entropy",
     "focal",
     "auc",
+    "average_precision",
     "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "mcc",
+    "ece",
     "multiclass",
     "ova",
     "poisson",
@@ -77,6 +85,8 @@ Metric = Literal[
     "brier",
     "custom",
 ]
+Metrics: TypeAlias = Metric | str | CustomMetric | Sequence[Metric | str | CustomMetric]
+"""A metric by its name, with what it takes behind an `@` (`"ndcg@5"`), or several of them."""
 
 
 Ctr = Literal["borders", "buckets", "binarized_target_mean_value", "float_target_mean_value", "counter"]
@@ -86,6 +96,7 @@ class GbdtParams(TypedDict, total=False):
     """The parameters of `fit_gbdt`; what each means, its default and its name elsewhere: see there."""
 
     loss: Loss | CustomLoss
+    multi_strategy: Literal["one_tree", "tree_each"] | None
     alpha: float | Sequence[float]
     huber_delta: float | None
     tweedie_power: float
@@ -133,7 +144,8 @@ class GbdtParams(TypedDict, total=False):
     max_cat_threshold: int
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     positive: bool | int | float | str | None
-    metric: Metric | None
+    metric: Metrics | None
+    eval_train: bool
     early_stopping: int | None
     seed: int
     n_threads: int | None
@@ -175,6 +187,11 @@ def fit_gbdt(
         `loss="logloss"`, `"multiclass"`, `"focal"` or `"ova"`. Labels are sorted, those of an Enum stand in its order,
         and the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor
         infinite.
+        Or several targets, which share their trees unless `multi_strategy` says otherwise: a struct of numbers, or
+        lists or arrays of as many numbers in each row. A prediction is then a struct with a field for each, of lists
+        named `"0"`, `"1"`, …. A struct (an array, lists) of Booleans, or lists of text, are labels of which a row may
+        have several, as under `loss="multilabel"`; lists of integers are with that loss. The labels of the training
+        rows are those that are learned, sorted, each with a probability of its own; others are passed over.
     features
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types. Where no feature has two values the trees are single
@@ -197,6 +214,9 @@ def fit_gbdt(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each round, and they train nothing. Of a `group` all rows are held out or none.
+        Or a String, Categorical or Enum column of the names of held-out sets, null where a row trains: each set is
+        measured by itself (`Model.history` has a column for each), and the first in the order of their names, of an
+        Enum in that of its type, decides over early stopping.
     group
         A column or expression that says which rows are ranked together, such as a query's number: an integer, text,
         category or date, without nulls. Rows of a group need not stand side by side. For the losses and metrics of
@@ -247,6 +267,10 @@ def fit_gbdt(
         Powell 1987). `"mape"` is absolute error in shares of the target, of 1 where that is nearer to 0, as in
         LightGBM: rows weigh so much less, and leaves are refitted as weighted medians. `"log_cosh"` is squared error
         for residuals well below 1 in the target's unit, and absolute error beyond.
+        `"multilabel"` is the log loss of each of several labels (CatBoost's `MultiLogloss`): for a target that says of
+        each whether a row has it, or lists those it has. Several targets of other kinds have `"rmse"`, `"mae"`,
+        `"quantile"`, `"huber"` (with `huber_delta`), `"expectile"`, `"log_cosh"`, `"poisson"`, `"gamma"`,
+        `"tweedie"` or `"cross_entropy"`, each target its own.
         `"focal"` is the log loss of which rows that are predicted well have a smaller part (Lin et al. 2017).
         `"ova"` fits the log loss of each class against all others by itself; the probabilities of the classes
         then don't sum to 1, as LightGBM's `multiclassova` and CatBoost's `MultiClassOneVsAll` have it.
@@ -267,6 +291,15 @@ def fit_gbdt(
         of the number of rows share one target (it was capped, or is often zero), theirs are spread
         evenly, to either side by 1/1024 of the targets' mean distance from the start value;
         predictions are off by no more for it. Without this, splits that gain nothing are repeated.
+    multi_strategy
+        Which trees several targets get. `"one_tree"`, the default: one for all of them in each round, whose leaves have
+        a value for each (XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`; Zhang and Jung, "GBDT-MO", 2020). A
+        split gains what it gains all targets together, each in units of the mean square of its first gradients, so
+        that a target's unit is nothing to the others; `min_child_weight` is about the mean of their hessians, and
+        `min_gain` about gains in those units. It is faster than a tree for each, and grows on the CPU; `monotone` does
+        not go with it. `"tree_each"`: a tree for each in each round, as if each were fitted by itself; on a GPU as
+        well. Losses with several scores of one target (`"multiclass"`, `"ova"`, several quantiles, `"gaussian"`) have
+        `"tree_each"` unless told otherwise.
     alpha
         The quantile that `loss="quantile"` estimates, or the expectile that `loss="expectile"` does, inside (0, 1);
         default 0.5, the median or the mean. A list of ascending numbers, of `loss="quantile"` alone: several
@@ -311,7 +344,8 @@ def fit_gbdt(
         `aft_loss_distribution_scale`; CatBoost: `scale`.)
     rounds
         Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
-        each of them. (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
+        each of them (see `multi_strategy`). (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
+        `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. (XGBoost: `eta`.)
     policy
@@ -429,15 +463,22 @@ def fit_gbdt(
         Of two classes, the label whose probability is predicted, in its own type; it is then the last of
         `Model.classes`. Default: the last one as they stand, see `target`. (scikit-learn: `pos_label`.)
     metric
-        What is measured on the held-out rows: `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`,
-        `"expectile"`, `"mape"`, `"log_cosh"`, `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"accuracy"`,
-        `"multiclass"`, `"ova"` (the log losses of each class, in the mean), `"poisson"`, `"gamma"`, `"tweedie"`,
-        `"gaussian"` (the mean negative log likelihood), and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
+        What is measured on the held-out rows, or a list of that, `["auc", "logloss"]`, of which the first decides over
+        early stopping: of numbers `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`, `"expectile"`, `"mape"`,
+        `"rmsle"`, `"log_cosh"`, `"poisson"`, `"gamma"`, `"tweedie"`, `"gaussian"` (the mean negative log likelihood);
+        of classes `"logloss"`, `"cross_entropy"`, `"focal"`, `"auc"`, `"average_precision"`, `"accuracy"`,
+        `"balanced_accuracy"`, `"f1"`, `"mcc"`, `"ece"` (the expected calibration error), `"multiclass"`, `"ova"` (the
+        log losses of each class, in the mean); and of groups `"ndcg"`, `"map"`, `"mrr"`, `"precision"` (means
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
         orders; a target above 0 is relevant), and of survival `"concordance"` (Harrell's), `"cox_nloglik"` (per event,
         the held-out rows at risk among themselves), `"aft_nloglik"` and `"brier"` (integrated; docs/survival.md);
         default the loss itself, and `"ndcg"` where the loss ranks. Those of a single number are of the mean under
-        `loss="gaussian"`. (XGBoost, CatBoost: `eval_metric`.)
+        `loss="gaussian"`. Some take a parameter behind an `@`: `"ndcg@5"`, `"quantile@0.9"`, `"ece@20"`,
+        `"auc@weighted"` (`docs/metrics.md`). Or a metric of your own, which `tg.metric` makes. (XGBoost, CatBoost:
+        `eval_metric`.)
+    eval_train
+        Whether the rows that are trained on are measured as well, after each round; default False. `Model.history` has
+        them as `train`. They decide over nothing while rows are held out.
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)
@@ -501,6 +542,12 @@ def fit_gbdt(
     if isinstance(own, CustomLoss):
         # The engine's parameters are two: that the loss is one's own, and its formulas.
         params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
+    metrics = params.get("metric")
+    if isinstance(metrics, CustomMetric):
+        params = {**params, "metric": metrics._formulas()}  # type: ignore[typeddict-item]
+    elif isinstance(metrics, list | tuple):
+        several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
+        params = {**params, "metric": several}  # type: ignore[typeddict-item]
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
     roles = {
@@ -514,6 +561,9 @@ def fit_gbdt(
     roles |= {"event": event, "lower": lower, "upper": upper}
     if isinstance(own, CustomLoss) and own.columns:
         roles["loss_columns"] = cs.by_name(*own.columns)
+    if held_out or params.get("eval_train"):
+        read = columns_of(metrics)
+        roles["metric_columns"] = cs.by_name(*read) if read else None
     return _fit.expr(
         problems,
         columns,

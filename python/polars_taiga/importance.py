@@ -5,16 +5,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga import _plugin
 from polars_taiga._fit import checked_on_error
+from polars_taiga.custom_metric import CustomMetric, as_json, columns_of
 from polars_taiga.device import checked
-from polars_taiga.gbdt import Metric
-from polars_taiga.predict import _rows_to_compare, check_has_rounds, checked_rounds, inputs_of, known
+from polars_taiga.predict import (
+    _rows_to_compare,
+    check_has_rounds,
+    checked_rounds,
+    inputs_of,
+    known,
+    target_by_name,
+)
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.gbdt import Metric
     from polars_taiga.model import Model
 
 __all__ = ["ImportanceKind", "ImportanceParams", "importance"]
@@ -27,7 +34,7 @@ class ImportanceParams(TypedDict, total=False):
 
     kind: ImportanceKind
     weight: IntoColumn | None
-    metric: Metric | None
+    metric: Metric | str | CustomMetric | None
     repeats: int
     seed: int
     background: pl.DataFrame | pl.LazyFrame | None
@@ -41,9 +48,11 @@ def _check(kind: object, target: object, metric: object, background: object) -> 
     if kind not in get_args(ImportanceKind):
         msg = f"importance: kind={kind!r} is not one of {', '.join(map(repr, get_args(ImportanceKind)))}"
         raise ValueError(msg)
-    if metric is not None and metric not in get_args(Metric):
-        msg = f"importance: metric={metric!r} is not one of {', '.join(map(repr, get_args(Metric)))}"
-        raise ValueError(msg)
+    if metric is not None:
+        as_json("importance", metric)
+        if columns_of(metric):
+            msg = "importance: metric= reads columns beside the target; take one that reads target and prediction alone"
+            raise ValueError(msg)
     if target is None and kind != "shap":
         msg = f"importance: kind={kind!r} needs the target that predictions are measured against"
         raise ValueError(msg)
@@ -73,7 +82,7 @@ def importance(
     *features: IntoColumns,
     kind: ImportanceKind = "shap",
     weight: IntoColumn | None = None,
-    metric: Metric | None = None,
+    metric: Metric | str | CustomMetric | None = None,
     repeats: int = 5,
     seed: int = 0,
     background: pl.DataFrame | pl.LazyFrame | None = None,
@@ -177,7 +186,7 @@ def importance(
         "kind": kind,
         "target": asked,
         "weight": weight is not None,
-        "metric": metric,
+        "metric": None if metric is None else as_json("importance", metric),
         "repeats": _checked_integer("repeats", repeats, 1, 10_000),
         "seed": _checked_integer("seed", seed, 0, 2**63 - 1),
         "on_error": checked_on_error(on_error, ("raise", "null")),
@@ -196,7 +205,7 @@ def measured(
     target: IntoColumn | None,
     *features: IntoColumns,
     weight: IntoColumn | None,
-    metric: Metric | None,
+    metric: Metric | str | CustomMetric | None,
     repeats: int,
     seed: int,
     background: pl.DataFrame | pl.LazyFrame | None,
@@ -213,7 +222,7 @@ def measured(
         raise TypeError(msg)
     expr = importance(
         model,
-        cs.by_name(model.target) if target is None else target,
+        target_by_name(model) if target is None else target,
         *features,
         kind=cast("ImportanceKind", kind),
         weight=weight,

@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 __all__ = ["LinearParams", "fit_sparse_lr"]
 
 
+ClassMetric = Literal[
+    "logloss",
+    "auc",
+    "average_precision",
+    "accuracy",
+    "balanced_accuracy",
+    "f1",
+    "mcc",
+    "ece",
+    "multiclass",
+]
+
+
 class LinearParams(TypedDict, total=False):
     """The parameters of `fit_sparse_lr`; what each means, its default and its name elsewhere: see there."""
 
@@ -34,7 +47,7 @@ class LinearParams(TypedDict, total=False):
     tolerance: float | None
     class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None
     positive: bool | int | float | str | None
-    metric: Literal["logloss", "auc", "accuracy", "multiclass"] | None
+    metric: ClassMetric | None
     early_stopping: int | None
     seed: int
     n_threads: int | None
@@ -132,8 +145,9 @@ def fit_sparse_lr(
         `"cuda:1"`: the same model on each. Rows that the GPU's memory can't hold pass through it in blocks; where even
         those do not fit, `"auto"` is the CPU.
     metric
-        What is measured on the held-out rows: `"logloss"` (default), `"auc"` or `"accuracy"` for two
-        classes, `"multiclass"` (default) or `"accuracy"` for more.
+        What is measured on the held-out rows: `"logloss"` (default) for two classes, `"multiclass"` (default) for more,
+        and for either `"auc"`, `"average_precision"`, `"accuracy"`, `"balanced_accuracy"`, `"f1"`, `"mcc"` or `"ece"`,
+        as in `fit_gbdt`.
     early_stopping
         Stop after this many passes without a better metric, and keep the best. Needs `eval`.
 

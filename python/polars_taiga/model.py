@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
 from polars_taiga._metadata import metadata_json
 from polars_taiga._persisted import Persisted
+from polars_taiga.custom_metric import CustomMetric
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
@@ -82,6 +82,11 @@ def _named_lists(indices: pl.Series, names: Sequence[str | None]) -> pl.Series:
     empty = lists.select("row", pl.when(pl.col(name).is_not_null()).then(nothing).alias("empty"))
     both = empty.join(named, on="row", how="left").sort("row")
     return both.select(pl.coalesce(name, "empty").alias(name)).to_series()
+
+
+def _curve_name(name: str | None, metric: str) -> str:
+    """The column of a metric of a set."""
+    return metric if name is None else f"{name}_{metric}"
 
 
 class Model(Persisted):
@@ -201,8 +206,9 @@ class Model(Persisted):
         data: pl.DataFrame | pl.LazyFrame,
         target: IntoColumn | None = None,
         *features: IntoColumns,
-        metric: Metric | None = None,
+        metric: Metric | str | CustomMetric | None = None,
         weight: IntoColumn | None = None,
+        group: IntoColumn | None = None,
         rounds: int | None = None,
         device: str = "auto",
     ) -> float:
@@ -214,7 +220,7 @@ class Model(Persisted):
             The rows.
         target
             The column to measure against; default the one of the fitted target's name.
-        features, metric, weight, rounds, device
+        features, metric, weight, group, rounds, device
             As in `tg.score`: without a metric the one of the loss itself, of a forest accuracy or R².
 
         Raises
@@ -235,14 +241,15 @@ class Model(Persisted):
         >>> model.score(df) > 0.99
         True
         """
+        from polars_taiga.predict import target_by_name
         from polars_taiga.score import score
 
         if not isinstance(data, pl.DataFrame | pl.LazyFrame):
             kind = type(data).__name__  # type: ignore[unreachable]
             msg = f"score: the data are a DataFrame or LazyFrame with the target among its columns, not {kind}"
             raise TypeError(msg)
-        wanted = cs.by_name(self.target) if target is None else target
-        expr = score(self, wanted, *features, metric=metric, weight=weight, rounds=rounds, device=device)
+        wanted = target_by_name(self) if target is None else target
+        expr = score(self, wanted, *features, metric=metric, weight=weight, group=group, rounds=rounds, device=device)
         with _plugin.errors():
             return float(data.lazy().select(expr).collect().item())
 
@@ -448,7 +455,13 @@ class Model(Persisted):
         params: dict[str, Any] = json.loads(self._inner.params())
         if (formulas := params.pop("custom_loss", None)) is not None:
             params["loss"] = CustomLoss._of(formulas)
+        metric = params.get("metric")
+        if isinstance(metric, dict):
+            params["metric"] = CustomMetric._of(metric)
+        elif isinstance(metric, list):
+            params["metric"] = [CustomMetric._of(one) if isinstance(one, dict) else one for one in metric]
         params.pop("position_factors", None)
+        params.pop("targets", None)
         return params
 
     @property
@@ -474,6 +487,14 @@ class Model(Persisted):
         found = json.loads(self._inner.params()).get("position_factors") or {"labels": [], "factors": []}
         factors = pl.Series(found["factors"], dtype=pl.Float64)
         return pl.DataFrame({"position": pl.Series(found["labels"], dtype=None), "factor": factors})
+
+    @property
+    def targets(self) -> list[str] | None:
+        """The names of several targets, or of labels of which a row may have several: the fields of a prediction. None
+        for one target.
+        """
+        names: list[str] | None = json.loads(self._inner.params()).get("targets")
+        return names
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -585,17 +606,19 @@ class Model(Persisted):
 
     @property
     def history(self) -> pl.DataFrame:
-        """The metric of the held-out rows: `round` (from 0), the metric by its name, and whether
-        the round is `best`. No rows without `eval`. (Of a sparse logistic regression a round is a pass over
-        the rows; a forest has `oob_score` and `oob_predictions`.)
+        """The metrics of the measured rows: `round` (from 0), each metric by its name, and whether the round is `best`.
+
+        Of held-out sets with names, and of the training rows (`eval_train=True`), the name stands before the metric:
+        `north_auc`, `train_auc`. `best` is by the first metric of the first set. No rows without `eval`. (Of a sparse
+        logistic regression a round is a pass over the rows; a forest has `oob_score` and `oob_predictions`.)
         """
         history = self._inner.history()
         if history is None:
             return pl.DataFrame(schema={"round": pl.UInt32, "metric": pl.Float64, "best": pl.Boolean})
-        metric, values, best = history
-        return pl.DataFrame(
-            {"round": pl.Series(range(len(values)), dtype=pl.UInt32), metric: pl.Series(values, dtype=pl.Float64)}
-        ).with_columns(best=pl.col("round") == best)
+        curves, best = history
+        columns = {_curve_name(name, metric): pl.Series(values, dtype=pl.Float64) for name, metric, values in curves}
+        rounds = pl.Series(range(len(curves[0][2])), dtype=pl.UInt32)
+        return pl.DataFrame({"round": rounds, **columns}).with_columns(best=pl.col("round") == best)
 
     def trees(self) -> pl.DataFrame:
         """Every node and leaf of every tree, one row each.
@@ -624,7 +647,7 @@ class Model(Persisted):
         target: IntoColumn | None = None,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
-        metric: Metric | None = None,
+        metric: Metric | str | CustomMetric | None = None,
         repeats: int = 5,
         seed: int = 0,
         background: pl.DataFrame | pl.LazyFrame | None = None,
@@ -855,7 +878,8 @@ class Model(Persisted):
         if (classes := self.classes) is not None:
             text += f", classes={classes if len(classes) <= 6 else f'{len(classes)} labels'}"
         if (history := self._inner.history()) is not None:
-            metric, values, best = history
+            curves, best = history
+            name, metric, values = curves[0]
             if best < len(values):
-                text += f", best {metric}={values[best]:.6g} at round {best}"
+                text += f", best {_curve_name(name, metric)}={values[best]:.6g} at round {best}"
         return f"{text}, features=[{shown}], rows={self._inner.rows():,}, {len(self.to_bytes()) / 1000:,.1f} kB)"

@@ -250,6 +250,12 @@ def _own_columns(model: Model) -> list[pl.Expr]:
     return own if optional is None else [*own, cs.by_name(optional, require_all=False)]
 
 
+def target_by_name(model: Model) -> pl.Expr:
+    """The model's target by its name; of several that were a struct of columns, these columns."""
+    several = model.targets or []
+    return pl.struct(cs.by_name(*several)) if model.target in several else cs.by_name(model.target)
+
+
 def columns_by_name(model: Model) -> list[pl.Expr]:
     """The model's columns by their names; those too that expressions made at the fit, and fields of structs."""
     return [cs.by_name(*model.features)] if model.computed_features or model.structs else _own_columns(model)
@@ -359,7 +365,8 @@ def predict(
         `"auto"`
             The value of a regression (Float64), the probability of the second of two classes
             (Float64), or a struct of the probabilities of more classes, named by their labels; of several quantiles a
-            struct with a field for each, named by its number, which ascend; of `loss="gaussian"` `mean` and `variance`.
+            struct with a field for each, named by its number, which ascend; of `loss="gaussian"` `mean` and `variance`;
+            of several targets or labels a struct with a field for each.
         `"raw"`
             The score before the link: margins, log odds, logarithms of a mean; several quantiles as they are, not
             ascending everywhere; a `mean` and `log_sigma`, the logarithm of the standard deviation.

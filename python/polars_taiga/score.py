@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypedDict, get_args
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import polars as pl
+import polars.selectors as cs
 
 from polars_taiga import _plugin
 from polars_taiga._fit import checked_on_error
+from polars_taiga.custom_metric import CustomMetric, as_json, columns_of
 from polars_taiga.device import checked
-from polars_taiga.gbdt import Metric
 from polars_taiga.predict import check_has_rounds, checked_rounds, inputs_of, known
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.gbdt import Metric
     from polars_taiga.model import Model
 
 __all__ = ["MeasureParams", "ScoreParams", "score"]
@@ -22,8 +24,9 @@ __all__ = ["MeasureParams", "ScoreParams", "score"]
 class MeasureParams(TypedDict, total=False):
     """The keyword arguments of `score` but for `on_error`; what each means: see there."""
 
-    metric: Metric | None
+    metric: Metric | str | CustomMetric | None
     weight: IntoColumn | None
+    group: IntoColumn | None
     event: IntoColumn | None
     lower: IntoColumn | None
     upper: IntoColumn | None
@@ -41,8 +44,9 @@ def score(
     model: bytes | Model | pl.Expr | str,
     target: IntoColumn,
     *features: IntoColumns,
-    metric: Metric | None = None,
+    metric: Metric | str | CustomMetric | None = None,
     weight: IntoColumn | None = None,
+    group: IntoColumn | None = None,
     event: IntoColumn | None = None,
     lower: IntoColumn | None = None,
     upper: IntoColumn | None = None,
@@ -62,17 +66,20 @@ def score(
         As in `predict`; of an expression, one model for all rows: `pl.col("model").first()` in a group.
     target
         Numbers for a regression, as at the fit; for a classifier its labels, in any type that holds them. A label that
-        the model does not know is an error. Neither null nor NaN nor infinite.
+        the model does not know is an error. Neither null nor NaN nor infinite. Of several targets or labels a column as
+        at the fit, a struct by its fields' names; the value is the mean of each target's.
     features
         As in `predict`.
     metric
-        `"rmse"`, `"mae"`, `"r2"`, `"quantile"`, `"huber"`, `"logloss"`, `"cross_entropy"`, `"auc"`, `"accuracy"`,
-        `"multiclass"` (the log loss of several classes), `"poisson"`, `"gamma"` or `"tweedie"` (mean deviances); their
-        parameters are those of the fit. Default: the metric of the loss's own name (`Model.loss`), so `rmse` for a
-        plain regression, `logloss` or `multiclass` for classes; of a forest `accuracy` or `r2`. A larger value is a
-        better one of `auc`, `accuracy` and `r2` alone.
+        One of those of `fit_gbdt`, as `"rmse"`, `"r2"`, `"logloss"`, `"auc"`, `"f1"`, `"multiclass"` (the log loss of
+        several classes), `"poisson"` (a mean deviance) or `"ndcg@5"`, or one of your own that `tg.metric` makes; where
+        the name says no parameter, it is that of the fit (`docs/metrics.md`). Default: the metric of the loss's own
+        name (`Model.loss`), so `rmse` for a plain regression, `logloss` or `multiclass` for classes; of a forest
+        `accuracy` or `r2`.
     weight
         What each row counts for: finite, not negative, not all zero.
+    group
+        Which rows are ranked together, for `"ndcg"`, `"map"`, `"mrr"` and `"precision"`.
     event, lower, upper
         As in `fit_gbdt`: when the events of rows happened, for the metrics of survival, `"concordance"`,
         `"cox_nloglik"`, `"aft_nloglik"` and `"brier"`; the others do not read it.
@@ -104,9 +111,7 @@ def score(
     [1.0, 1.0]
     """
     own = known(model)
-    if metric is not None and metric not in get_args(Metric):
-        msg = f"score: metric={metric!r} is not one of {', '.join(map(repr, get_args(Metric)))}"
-        raise ValueError(msg)
+    measure = None if metric is None else as_json("score", metric)
     if own is not None and rounds is not None:
         check_has_rounds("score", own)
     model_expr, columns = inputs_of("score", model, own, features, between=", target")
@@ -114,12 +119,18 @@ def score(
     roles = [pl.struct(_plugin.as_expr(target, "the target")).alias("target")]
     if weight is not None:
         roles.append(pl.struct(_plugin.as_expr(weight, "`weight`")).alias("weight"))
+    if group is not None:
+        roles.append(pl.struct(_plugin.as_expr(group, "`group`")).alias("group"))
+    if read := columns_of(metric):
+        roles.append(pl.struct(cs.by_name(*read)).alias("of_metric"))
     given = {"event": event, "lower": lower, "upper": upper}
     times = {role: column for role, column in given.items() if column is not None}
     roles += [pl.struct(_plugin.as_expr(column, f"`{role}`")).alias(role) for role, column in times.items()]
     kwargs = {
-        "metric": metric,
+        "metric": measure,
         "weight": weight is not None,
+        "group": group is not None,
+        "of_metric": bool(read),
         "times": list(times),
         "on_error": checked_on_error(on_error, ("raise", "null")),
         "rounds": checked_rounds("score", rounds),

@@ -135,6 +135,8 @@ pub struct LossParams {
     pub rank_orders: u32,
     /// What a pair of neighbours counts less than the one before it under `yetirank`, inside (0, 1].
     pub rank_decay: f64,
+    /// How many targets there are, where the target is a struct or a list of some; else 0.
+    pub targets: usize,
     /// What `aft` and its metrics read.
     pub aft: AftParams,
 }
@@ -185,6 +187,7 @@ impl Default for LossParams {
             rank_normalize: true,
             rank_orders: 10,
             rank_decay: 0.85,
+            targets: 0,
             aft: AftParams::default(),
         }
     }

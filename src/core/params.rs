@@ -60,8 +60,9 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 12] = [
+const LATER: [&str; 15] = [
     "positive",
+    "eval_train",
     "focal_gamma",
     "focal_alpha",
     "custom_loss",
@@ -69,6 +70,8 @@ const LATER: [&str; 12] = [
     "rank_normalize",
     "rank_orders",
     "rank_decay",
+    "targets",
+    "multi_strategy",
     "rank_position_l2",
     "position_factors",
     "aft_distribution",
@@ -161,6 +164,11 @@ impl<T: Default + Serialize + DeserializeOwned> Reader<T> {
         }
         let variants = self.variants(name);
         let advice = values::advice(name, value, &variants);
+        if let ("metric", Value::Array(items)) = (name, value) {
+            // Which of them is at fault.
+            let fault = items.iter().find_map(|item| self.judge(name, item).filter(|_| !item.is_array()));
+            return fault.map(|(text, of_item)| (text, advice.or(of_item)));
+        }
         match fault {
             Some(fault) => Some((format!("{} is not {}", shown(value), expected(name, &fault, &variants)), advice)),
             None => advice.map(|advice| (format!("{} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", shown(value)), Some(advice))),
@@ -300,6 +308,7 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
         "bootstrap" => "True, False, or a share of the rows as a float",
         "prior_weight" => "zero or a positive number, or \"auto\"",
         "ctr" => return format!("a list of {}", listed(variants)),
+        "metric" if !fault.starts_with("unknown variant") && !fault.starts_with("invalid type") => fault,
         _ if !variants.is_empty() => return listed(variants),
         _ => {
             let is = |what: &str| fault.contains(&format!("expected {what}"));

@@ -136,7 +136,6 @@ pub struct Parts {
     computed: Vec<bool>,
     structs: Vec<StructColumn>,
     weight: Option<Series>,
-    held_out: Option<Series>,
 }
 
 impl Parts {
@@ -147,8 +146,8 @@ impl Parts {
     pub fn new(inputs: &[Series]) -> PolarsResult<Self> {
         let Fields { roles, columns: features, computed, structs } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
-        let (weight, held_out) = (one_of(&roles, "weight")?, one_of(&roles, "eval")?);
-        Ok(Parts { roles, target, features, computed, structs, weight, held_out })
+        let weight = one_of(&roles, "weight")?;
+        Ok(Parts { roles, target, features, computed, structs, weight })
     }
 
     /// What a model tells of its classes and columns, of which those of lists stand before the features; `of_lists`: whether they are not
@@ -207,29 +206,6 @@ impl Parts {
         self.weight.as_ref().map(|s| self.check_length(s).and_then(|()| Numbers::finite(s, "a weight"))).transpose()
     }
 
-    /// The rows that are held out, if any. `needed`: by what parameter, where there must be some. A constant takes whatever
-    /// there is.
-    ///
-    /// # Errors
-    /// For nulls, and where no rows are left to train on.
-    pub fn held_out(&self, needed: Option<&str>, wanted: Wanted) -> PolarsResult<Option<Vec<bool>>> {
-        let Some(series) = &self.held_out else { return Ok(None) };
-        self.check_length(series)?;
-        let name = series.name();
-        if series.null_count() > 0 {
-            return Err(errors::values(name, format!("`eval` is null in {} of {} rows", series.null_count(), series.len())));
-        }
-        let marks: Vec<bool> = series.bool()?.iter().map(|b| b == Some(true)).collect();
-        let n = marks.iter().filter(|b| **b).count();
-        let degenerate = |what: String| Err(errors::of_rows(RowsFault::Degenerate, format!("column `{name}`: `eval` holds out {what}")));
-        match needed {
-            _ if wanted == Wanted::Constant || marks.is_empty() => Ok(Some(marks)),
-            _ if n == marks.len() => degenerate(format!("all {n} rows, and none are left to train on")),
-            Some(parameter) if n == 0 => degenerate(format!("no row, and {parameter} needs some")),
-            _ => Ok((n > 0).then_some(marks)),
-        }
-    }
-
     /// Whether a column has as many rows as the target.
     ///
     /// # Errors
@@ -283,6 +259,11 @@ impl Fields {
     /// For several columns.
     pub fn one(&self, role: &str) -> PolarsResult<Option<Series>> {
         one_of(&self.roles, role)
+    }
+
+    /// The columns of a role; none if it is not there.
+    pub fn all(&self, role: &str) -> PolarsResult<Vec<Series>> {
+        Ok(columns_of(&self.roles, role)?.into_iter().map(|(column, _)| column).collect())
     }
 }
 

@@ -4,15 +4,18 @@ use crate::categories;
 use crate::columns::{Feature, Numbers};
 use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
+use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
+use crate::several::{self, SeveralTargets};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::times::{self, TIMES, TimeColumns};
 use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
-use taiga_engine::dataset::{Input, LossColumns};
+use taiga_engine::column::FeatureType;
+use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
@@ -30,9 +33,13 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
         return Err(errors::data("there are no features"));
     }
     let types = fields.check(&params.categorical)?;
+    held_out::check(fields, true)?;
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if !is_known(dtype) {
         return Ok(());
+    }
+    if let Some(loss) = several::loss_of(name, dtype, params.loss)? {
+        return check_several(fields, &types, params, loss);
     }
     let target = match is_of_classes(name, dtype, params.loss, &by(params))? {
         false => TargetKind::Numbers,
@@ -54,20 +61,42 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
             times::check_type(role, field.name(), field.dtype())?;
         }
     }
-    let given = GivenColumns {
+    schema::check(&fields.typed(&types), target, &given(fields), params).map_err(errors::compute)
+}
+
+/// Returns which columns there are beside features and target.
+fn given(fields: &InputSchema) -> GivenColumns {
+    GivenColumns {
         baseline: fields.all("baseline").len(),
         held_out: fields.has("eval"),
         groups: fields.has("group"),
         positions: fields.has("position"),
         times: TIMES.iter().any(|role| fields.has(role)),
-    };
-    schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
+    }
+}
+
+/// Checks what names and types tell of a fit of several targets.
+fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingParams, loss: LossKind) -> PolarsResult<()> {
+    let given = given(fields);
+    // How many items lists have is told by rows; a baseline has a column for each.
+    let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..given.baseline.max(1)).map(|k| k.to_string()).collect());
+    let params = BoostingParams { loss, targets: Some(names), ..params.clone() };
+    schema::check(&fields.typed(types), TargetKind::Numbers, &given, &params).map_err(errors::compute)
 }
 
 /// Fits a model on one table.
 fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
-    let target = TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?;
-    if params.loss == LossKind::Auto {
+    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
+    let marks = held_out.as_ref().map(|h| h.marks.as_slice());
+    let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
+    let target = match several {
+        Some(loss) => {
+            params.loss = loss;
+            TargetColumn::Several(SeveralTargets::new(&parts.target, loss, marks, None)?)
+        }
+        None => TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?,
+    };
+    if params.loss == LossKind::Auto && several.is_none() {
         warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
     }
     let features = parts.features(&params.categorical)?;
@@ -79,11 +108,13 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
     let of_loss = parts.all("loss_columns")?;
     let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
     let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+    let of_metrics = parts.all("metric_columns")?;
+    let of_metrics = of_metrics.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::feature(s)));
+    let of_metrics = of_metrics.collect::<PolarsResult<Vec<_>>>()?;
     let position = parts.one("position")?;
     let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
     let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
     let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
-    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
     let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
     params.n_threads = Some(threads.count());
     let input = Input {
@@ -92,7 +123,11 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         target_name: parts.target.name().to_string(),
         weight: weight.as_ref().map(Numbers::column),
         baseline: baseline.iter().map(Numbers::column).collect(),
-        held_out: held_out.as_deref(),
+        held_out: marks,
+        evaluation: Evaluation {
+            sets: held_out.as_ref().and_then(|h| h.sets.clone()),
+            columns: of_metrics.iter().map(Numbers::column).collect(),
+        },
         loss_columns: LossColumns {
             groups: groups.as_deref().map(Cow::Borrowed),
             positions,

@@ -3,6 +3,7 @@
 use crate::columns::{Feature, Numbers};
 use crate::errors;
 use crate::fit::{Parts, Wanted, fit_expression};
+use crate::held_out::{self, HeldOut};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
@@ -19,6 +20,7 @@ const BY: &str = "a logistic regression";
 /// Checks what names and types tell.
 fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
     let types = fields.check(&[])?;
+    held_out::check(fields, false)?;
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if is_known(dtype) {
         is_of_classes(name, dtype, LossKind::Multiclass, BY)?;
@@ -42,7 +44,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
     }
     let sparse = indices.as_ref().map(|indices| Lists::new(indices, values.as_ref())).transpose()?;
     let weight = parts.weight()?;
-    let held_out = parts.held_out(params.needing_held_out().next(), wanted)?;
+    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?.map(|h| h.marks);
     // A row of lists is about as much work as 64 numbers.
     let threads = FitThreads::take(params.n_threads, parts.target.len() * (dense.len() + 64));
     params.n_threads = Some(threads.count());

@@ -114,6 +114,9 @@ pub fn linear_problems(json: &str, held_out: bool) -> PyResult<Problems> {
     problems(json, |value| LinearParams::check_call(value, held_out))
 }
 
+/// Set, metric, values.
+type Curve = (Option<String>, String, Vec<f64>);
+
 /// Score, log loss, predictions `[output][row]`.
 type OutOfBag<'py> = (f64, Option<f64>, Bound<'py, PyList>);
 
@@ -355,10 +358,12 @@ impl PyModel {
         Ok((out, table.features, table.categories))
     }
 
-    /// The metric's name, its values by round, and the best round; `None` without held-out rows.
-    fn history(&self) -> Option<(&'static str, Vec<f64>, u32)> {
-        let history = self.model.facts().history;
-        history.map(|h| (h.metric.name(), h.values.clone(), h.best))
+    /// Of each curve, that which decides first, the set's name, the metric's, and the values by round; and the best round. `None` where
+    /// nothing was measured.
+    fn history(&self) -> Option<(Vec<Curve>, u32)> {
+        let history = self.model.facts().history?;
+        let curves = history.curves().map(|(set, metric, values)| (set.map(String::from), metric.to_string(), values.to_vec()));
+        Some((curves.collect(), history.best))
     }
 
     /// Of a forest the out-of-bag score, log loss, and predictions `[output][row]`, where it has them.

@@ -89,8 +89,7 @@ impl InputSchema {
     /// categories whatever their type. A feature whose type is not known yet counts as a number.
     ///
     /// # Errors
-    /// For a feature given twice, an unknown name in `categorical`, and types that are none of a feature's, a weight's, a baseline's or
-    /// `eval`'s.
+    /// For a feature given twice, an unknown name in `categorical`, and types that are none of a feature's, a weight's or a baseline's.
     pub fn check(&self, categorical: &[String]) -> PolarsResult<Vec<FeatureType>> {
         check_names(&self.features, "feature")?;
         let categorical: HashSet<&str> = categorical.iter().map(String::as_str).collect();
@@ -112,12 +111,6 @@ impl InputSchema {
         }
         for baseline in self.all("baseline") {
             check_number_field(&baseline, "a baseline")?;
-        }
-        if let Some(held_out) = self.one("eval")?.filter(|f| is_known(f.dtype()) && *f.dtype() != DataType::Boolean) {
-            return Err(errors::mistyped(
-                held_out.name(),
-                format!("its type is {}; `eval` marks held-out rows by a Boolean", held_out.dtype()),
-            ));
         }
         Ok(types)
     }

@@ -3,6 +3,7 @@
 use crate::columns::{self, Numbers};
 use crate::errors;
 use crate::labels::label_type;
+use crate::several::SeveralTargets;
 use polars::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
@@ -23,6 +24,7 @@ pub enum TargetColumn {
         labels: Labels,
         dtype: Option<LabelType>,
     },
+    Several(SeveralTargets),
 }
 
 fn is_text(dtype: &DataType) -> bool {
@@ -106,7 +108,7 @@ impl TargetColumn {
     /// The type of the labels, where it is not the one that they are kept as.
     pub fn label_type(&self) -> Option<LabelType> {
         match self {
-            TargetColumn::Numbers(_) => None,
+            TargetColumn::Numbers(_) | TargetColumn::Several(_) => None,
             TargetColumn::Classes { dtype, .. } => dtype.clone(),
         }
     }
@@ -116,6 +118,7 @@ impl TargetColumn {
         match self {
             TargetColumn::Numbers(numbers) => Target::Numbers(numbers.column()),
             TargetColumn::Classes { codes, labels, .. } => Target::Classes { codes, labels: labels.clone() },
+            TargetColumn::Several(targets) => targets.target(),
         }
     }
 }
@@ -145,7 +148,7 @@ fn nulls(series: &Series) -> PolarsResult<()> {
 }
 
 /// Ascending distinct values, and the index of each value among them.
-fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>) -> PolarsResult<(Vec<u32>, Vec<T>)> {
+pub fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item = T>) -> PolarsResult<(Vec<u32>, Vec<T>)> {
     let mut seen: HashMap<T, u32> = HashMap::new();
     let mut distinct = vec![];
     let mut codes = Vec::with_capacity(values.size_hint().0);

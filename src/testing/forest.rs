@@ -117,7 +117,7 @@ impl<'a> Twin<'a> {
     pub fn new(table: &'a Table, params: &'a ForestParams, forest: &Forest) -> Self {
         let classes = match &table.target {
             Wanted::Classes(_, labels) => labels.len(),
-            Wanted::Numbers(_) => 0,
+            Wanted::Numbers(_) | Wanted::Several(_) => 0,
         };
         let borders = table.columns.iter().map(|c| borders(c, params.bins as usize - 1, params.border_method)).collect();
         Twin { table, params, criterion: forest.criterion, classes, y: table.y(), borders }

@@ -58,6 +58,8 @@ impl Dice {
 pub enum Wanted {
     Numbers(Vec<f64>),
     Classes(Vec<u32>, Labels),
+    /// Several targets, named `y0`, `y1`, …
+    Several(Vec<Vec<f64>>),
 }
 
 /// A table that owns its columns, named `x0`, `x1`, …; the target is `y`.
@@ -103,10 +105,16 @@ impl Table {
         }
     }
 
+    /// Several targets.
+    pub fn several(columns: Vec<Vec<f64>>, targets: Vec<Vec<f64>>) -> Table {
+        Table { target: Wanted::Several(targets), ..Table::numbers(columns, vec![]) }
+    }
+
     pub fn rows(&self) -> usize {
         match &self.target {
             Wanted::Numbers(y) => y.len(),
             Wanted::Classes(c, _) => c.len(),
+            Wanted::Several(y) => y[0].len(),
         }
     }
 
@@ -118,6 +126,7 @@ impl Table {
         match &self.target {
             Wanted::Numbers(y) => Target::Numbers(Column::from_f64("y", y)),
             Wanted::Classes(codes, labels) => Target::Classes { codes, labels: labels.clone() },
+            Wanted::Several(y) => Target::Several(y.iter().enumerate().map(|(k, y)| Column::from_f64(format!("y{k}"), y)).collect()),
         }
     }
 
@@ -129,6 +138,7 @@ impl Table {
             weight: self.weight.as_ref().map(|w| Column::from_f64("w", w)),
             baseline: self.baseline.iter().enumerate().map(|(i, b)| Column::from_f64(format!("b{i}"), b)).collect(),
             held_out: self.held_out.as_deref(),
+            evaluation: Default::default(),
             loss_columns: LossColumns {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 positions: self.positions.as_deref().map(positions),
@@ -146,11 +156,12 @@ impl Table {
         self.try_fit(params).unwrap_or_else(|e| panic!("{e}; {params:?}"))
     }
 
-    /// The target as numbers: class indices for classes.
+    /// The target as numbers: class indices for classes, several targets one behind the other.
     pub fn y(&self) -> Vec<f64> {
         match &self.target {
             Wanted::Numbers(y) => y.clone(),
             Wanted::Classes(c, _) => c.iter().map(|c| *c as f64).collect(),
+            Wanted::Several(y) => y.concat(),
         }
     }
 
@@ -164,6 +175,7 @@ impl Table {
             target: match &self.target {
                 Wanted::Numbers(y) => Wanted::Numbers(take(y, &keep)),
                 Wanted::Classes(c, l) => Wanted::Classes(take(c, &keep), l.clone()),
+                Wanted::Several(y) => Wanted::Several(y.iter().map(|y| take(y, &keep)).collect()),
             },
             weight: self.weight.as_ref().map(|w| take(w, &keep)),
             baseline: self.baseline.iter().map(|b| take(b, &keep)).collect(),

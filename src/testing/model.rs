@@ -145,9 +145,9 @@ pub fn model(kind: Kind) -> Model {
     };
     let rounds = kind.trees / kind.outputs;
     let history = (dice.below(2) == 0 && rounds > 0).then(|| History {
-        metric: MetricKind::Rmse,
         values: (0..rounds + 2).map(|_| dice.unit()).collect(),
         best: dice.below(rounds) as u32,
+        ..History::new(MetricKind::Rmse)
     });
     Model {
         params: BoostingParams { seed: kind.seed, loss, ..Default::default() },

@@ -113,6 +113,25 @@ def _gbdt(rows: int, target: str, features: list[str], **params: object) -> Call
     return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"rounds": 6, "depth": 4, **params})
 
 
+SEVERAL: dict[str, dict[str, object]] = {
+    "rmse": {"eval": "held"},
+    "each": {"multi_strategy": "tree_each", "weight": "w"},
+    "mae": {"loss": "mae", "weight": "w"},
+    "poisson": {"loss": "poisson", "min_data_in_leaf": 5},
+    "labels": {"loss": "multilabel", "eval": "held"},
+    "goss": {"loss": "multilabel", "row_sample": "goss"},
+    "mvs": {"row_sample": "mvs", "l1": 0.5},
+}
+"""Fits of several targets."""
+
+TARGETS = pl.struct("number", "count", "share")
+LABELS = pl.struct("binary", high=pl.col("number") > 3.5)
+
+
+def _several(rows: int, target: pl.Expr, features: list[str], **params: object) -> Callable[[], bytes]:
+    return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"rounds": 4, "depth": 4, **params})
+
+
 def gbdt() -> Cases:
     """Every loss, policy, sampler, draw, constraint, border method and metric on numbers."""
     targets = {
@@ -148,6 +167,15 @@ def gbdt() -> Cases:
         cases[f"gbdt-{policy}-quantiles"] = _gbdt(
             1500, "number", NUMBERS, loss="quantile", alpha=[0.1, 0.5, 0.9], weight="w", eval="held", **more
         )
+        for name, own in SEVERAL.items():
+            target = LABELS if own.get("loss") == "multilabel" else TARGETS
+            cases[f"gbdt-{policy}-targets-{name}"] = _several(1500, target, NUMBERS, **own, **more)
+        cases[f"gbdt-{policy}-targets-ctr"] = _several(900, TARGETS, [*NUMBERS, *TEXTS], **more)
+        if policy != "symmetric":
+            cases[f"gbdt-{policy}-targets-partition"] = _several(
+                900, TARGETS, [*NUMBERS, *TEXTS], cat_method="partition", **more
+            )
+        cases[f"gbdt-{policy}-multiclass-one-tree"] = _gbdt(900, "text", NUMBERS, multi_strategy="one_tree", **more)
         for sample in ["bernoulli", "goss", "mvs"]:
             for loss, target in [("rmse", "number"), ("logloss", "binary"), ("multiclass", "label"), ("mae", "number")]:
                 cases[f"gbdt-{policy}-{loss}-{sample}"] = _gbdt(
@@ -174,6 +202,16 @@ def gbdt() -> Cases:
             extras["node-fraction"] = {"feature_fraction_node": 0.6}
         for name, extra in extras.items():
             cases[f"gbdt-{policy}-{name}"] = _gbdt(1500, "number", NUMBERS, **more, **extra)
+        cases[f"gbdt-{policy}-metrics-several"] = _gbdt(
+            1500,
+            "binary",
+            NUMBERS,
+            eval=pl.when("held").then(pl.when(pl.col("i") < 20).then(pl.lit("low")).otherwise(pl.lit("high"))),
+            metric=["auc", "ece@10", "f1", tg.metric(lambda y, p: tg.mean(abs(y - p)).sqrt(), name="own")],
+            eval_train=True,
+            weight="w",
+            **more,
+        )
         for metric in ["auc", "accuracy", "logloss", "mae"]:
             cases[f"gbdt-{policy}-metric-{metric}"] = _gbdt(
                 1500, "binary", NUMBERS, eval="held", metric=metric, weight="w", **more

@@ -145,7 +145,15 @@ def importance(
 
 
 def _metric_title(metric: str, model: Model) -> str:
+    """The title of a metric's axis, with the target where it is in its unit."""
     return f"{metric}, {model.target}" if metric in _IN_UNIT and model.classes is None else metric
+
+
+def _curves(model: Model) -> list[tuple[str, str, str]]:
+    """The columns of a model's history: each with the name of the rows and the metric."""
+    history = model._inner.history()
+    curves = [] if history is None else history[0]
+    return [(metric if rows is None else f"{rows}_{metric}", rows or "", metric) for rows, metric, _ in curves]
 
 
 def _thin(rounds: pl.DataFrame, most: int) -> pl.DataFrame:
@@ -163,8 +171,8 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
     Parameters
     ----------
     model
-        A model that was fitted with `eval`, or a dictionary of models by name, a curve each. Where they were measured
-        by several metrics, each has its own panel below the others.
+        A model that was fitted with `eval`, or a dictionary of models by name, a curve each, and one for each set of
+        rows that was measured. Where they were measured by several metrics, each has its own panel below the others.
     points
         How many rounds of a curve are drawn, 10 to 5,000.
 
@@ -178,7 +186,7 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
     ImportError
         Without Altair.
     ValueError
-        For a model without a history, and for more models than can be told apart (10).
+        For a model without a history, and for more models or sets than can be told apart (10).
 
     Examples
     --------
@@ -194,6 +202,7 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
     by_name = _rows.models(model)
     _chart.few("models", len(by_name), "draw fewer")
     curves: dict[str, list[pl.DataFrame]] = {}
+    drawn: dict[str, None] = {}
     target = ""
     for name, one in by_name.items():
         rounds = one.history
@@ -201,10 +210,13 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
             msg = f"the model of `{one.target}`{f', {name!r},' if name else ''} has no history: fit it with eval="
             raise ValueError(msg)
         target = one.target
-        for metric in [column for column in rounds.columns if column not in ("round", "best")]:
-            curve = rounds.select("round", pl.col(metric).alias("value"), "best", series=pl.lit(name))
+        for column, rows, metric in _curves(one):
+            series = ", ".join(filter(None, [name, rows]))
+            drawn.setdefault(series, None)
+            curve = rounds.select("round", pl.col(column).alias("value"), "best", series=pl.lit(series))
             curves.setdefault(_metric_title(metric, one), []).append(_thin(curve, points))
-    panels = [_panel(metric, pl.concat(of_metric), list(by_name)) for metric, of_metric in curves.items()]
+    _chart.few("curves", len(drawn), "draw fewer models, or of fewer sets")
+    panels = [_panel(metric, pl.concat(of_metric), list(drawn)) for metric, of_metric in curves.items()]
     title = f"Held-out rows of {target}"
     if len(panels) == 1:
         picture: LayerChart = _chart.finish(panels[0], title, _best(next(iter(curves.values()))))

@@ -168,6 +168,11 @@ class Learner(Estimator):
 
     # Whether rows have groups.
     _grouped: ClassVar[bool] = False
+    # How many sets `eval_set` may hold.
+    _most_sets: ClassVar[int] = 1
+
+    # Whether a target may be a matrix: several numbers, or several labels, in each row.
+    _matrices: ClassVar[bool] = False
 
     # The parameters that name columns.
     _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
@@ -203,8 +208,8 @@ class Learner(Estimator):
         grouped = self._grouped
         parts = [(self._frame(X, reset=True), y, sample_weight)]
         if eval_set is not None:
-            held_out = _held_out(eval_set, "group" if grouped else "sample_weight")
-            parts.append((self._frame(held_out[0], reset=False), *held_out[1:]))
+            for table, labels, beside in _held_out(eval_set, "group" if grouped else "sample_weight", self._most_sets):
+                parts.append((self._frame(table, reset=False), labels, beside))
         features = parts[0][0].columns
         roles = {role: free(role, features) for role in ("target", "weight", "eval", "group")}
         weighted = not grouped and any(weight is not None for _, _, weight in parts)
@@ -213,7 +218,10 @@ class Learner(Estimator):
             weights = None if grouped else _data.as_weights(beside, frame.height)
             values = self._target(target, reset=i == 0, weights=weights)
             check_consistent_length(values, frame)
-            own = {"target": values, "eval": pl.repeat(i == 1, frame.height, eager=True)}
+            # Several sets have names.
+            mark = i == 1 if len(parts) <= 2 else f"valid_{i - 1}" if i else None
+            dtype = pl.Boolean if isinstance(mark, bool) else pl.String
+            own = {"target": values, "eval": pl.repeat(mark, frame.height, dtype=dtype, eager=True)}
             if grouped:
                 own["group"] = _data.as_groups(beside, frame.height, i if len(parts) > 1 else None)
             if weighted:
@@ -247,14 +255,14 @@ class Learner(Estimator):
         return [column.to_numpy(writable=True) for column in columns]
 
 
-def _held_out(eval_set: Any, beside: str) -> tuple[Any, Any, Any]:
-    """The table, target and what stands beside (None: nothing) of `eval_set`."""
-    if isinstance(eval_set, list) and len(eval_set) == 1:
-        eval_set = eval_set[0]
-    if not isinstance(eval_set, tuple) or len(eval_set) not in (2, 3):
-        msg = f"eval_set: it is a tuple (X, y) or (X, y, {beside}), or a list of one such tuple"
+def _held_out(eval_set: Any, beside: str, most: int) -> list[tuple[Any, Any, Any]]:
+    """Of each set of `eval_set` the table, the target and what stands beside (None: nothing)."""
+    sets = eval_set if isinstance(eval_set, list) and eval_set else [eval_set]
+    if len(sets) > most or not all(isinstance(one, tuple) and len(one) in (2, 3) for one in sets):
+        several = "one such tuple" if most == 1 else f"1 to {most} such tuples"
+        msg = f"eval_set: it is a tuple (X, y) or (X, y, {beside}), or a list of {several}"
         raise ValueError(msg)
-    return (*eval_set, None) if len(eval_set) == 2 else eval_set
+    return [(*one, None) if len(one) == 2 else one for one in sets]
 
 
 def free(role: str, taken: Sequence[str]) -> str:
@@ -276,8 +284,20 @@ def _stacked(frames: list[pl.DataFrame]) -> pl.DataFrame:
 class Regressor(RegressorMixin):
     """A learner of numbers."""
 
+    _matrices: ClassVar[bool]
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and newer ask about the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = self._matrices
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn 1.5 asks."""
+        return {**super()._more_tags(), "multioutput": self._matrices}
+
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
-        return pl.Series(_data.as_target(y, type(self).__name__).astype(np.float64))
+        return pl.Series(_data.as_target(y, type(self).__name__, matrices=self._matrices).astype(np.float64))
 
     def predict(self: Any, X: Any) -> Any:  # noqa: N803
         """Predict the target of each row.
@@ -289,14 +309,14 @@ class Regressor(RegressorMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples,), or (n_samples, n_quantiles)
+        ndarray of shape (n_samples,), (n_samples, n_targets) or (n_samples, n_quantiles)
             Several quantiles in ascending order; of a mean with its variance the mean.
         """
         return self._numbers(self._predicted(X, "auto"))
 
     def _numbers(self: Any, columns: list[Any]) -> Any:
         """What `predict` makes of the numbers that the model predicts."""
-        several = len(columns) > 1 and self.model_.loss == "quantile"
+        several = len(columns) > 1 and (self.model_.loss == "quantile" or self.model_.targets is not None)
         return np.column_stack(columns) if several else columns[0]
 
 
@@ -306,10 +326,42 @@ class Classifier(ClassifierMixin):
     classes_: Any
     model_: Model
 
+    _matrices: ClassVar[bool]
+
+    # Whether a row may have several labels, of which `y` is the indicator matrix.
+    _labelled = False
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn 1.6 and newer ask about the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = tags.classifier_tags.multi_label = self._matrices
+        return tags
+
+    def _more_tags(self) -> dict[str, Any]:
+        """What scikit-learn 1.5 asks."""
+        return {**super()._more_tags(), "multilabel": self._matrices}
+
+    def _indicators(self, labels: Any, *, reset: bool) -> pl.Series:
+        """Read the indicator matrix of several labels a row."""
+        who = type(self).__name__
+        if not np.isin(labels, (0, 1)).all():
+            msg = f"{who}: Unknown label type: y is a matrix of other values than 0 and 1, so it is no indicator matrix"
+            raise ValueError(msg)
+        if reset:
+            self.classes_, self._counted, self._lost_classes = np.arange(labels.shape[1]), labels.shape[1], False
+        elif labels.shape[1] != len(self.classes_):
+            msg = f"eval_set: its y has {labels.shape[1]} labels, and the y to train on has {len(self.classes_)}"
+            raise ValueError(msg)
+        return pl.Series(labels.astype(np.uint8))
+
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
         """The labels in a type that the engine knows: Boolean, integers or text."""
         who = type(self).__name__
-        labels = _data.as_target(y, who)
+        labels = _data.as_target(y, who, matrices=self._matrices)
+        if reset:
+            self._labelled = labels.ndim == 2
+        if labels.ndim == 2 or self._labelled:
+            return self._indicators(labels.reshape(len(labels), -1), reset=reset)
         if reset:
             check_classification_targets(labels)
         try:
@@ -343,10 +395,14 @@ class Classifier(ClassifierMixin):
 
     def _probabilities(self, columns: list[Any]) -> Any:
         """What `output="auto"` or a stage of it gives as probabilities of each of `classes_`."""
+        if self._labelled:
+            return np.column_stack(columns)
         return self._spread(columns if len(columns) > 1 else [1.0 - columns[0], columns[0]], 0.0)
 
     def _scores(self, columns: list[Any]) -> Any:
         """What `output="raw"` gives as a decision function: log odds for two classes, a score for each of more."""
+        if self._labelled:
+            return np.column_stack(columns)
         if len(self.classes_) == 2:
             return columns[0] if len(columns) == 1 else columns[1] - columns[0]
         return self._spread(columns if len(columns) > 1 else [0.0 * columns[0], columns[0]], -np.inf)
@@ -362,7 +418,7 @@ class Classifier(ClassifierMixin):
         Returns
         -------
         ndarray of shape (n_samples, n_classes)
-            Columns in the order of `classes_`.
+            Columns in the order of `classes_`; the probability of each label.
         """
         return self._probabilities(self._predicted(X, "auto"))
 
@@ -376,8 +432,13 @@ class Classifier(ClassifierMixin):
 
         Returns
         -------
-        ndarray of shape (n_samples,)
-            In the type of `classes_`.
+        ndarray of shape (n_samples,) or (n_samples, n_labels)
+            In the type of `classes_`; where a row may have several labels, 1 for those more likely than not.
         """
-        probabilities = self.predict_proba(X)
+        return self._likeliest(self.predict_proba(X))
+
+    def _likeliest(self, probabilities: Any) -> Any:
+        """The class, or the labels, that these probabilities speak for."""
+        if self._labelled:
+            return (probabilities > 0.5).astype(np.int64)
         return self.classes_[np.argmax(probabilities, axis=1)]

@@ -248,7 +248,7 @@ def categories_as_integers(frame: pl.DataFrame, names: Sequence[str]) -> pl.Data
     return frame.with_columns(whole)
 
 
-def as_target(y: Any, who: str) -> Any:
+def as_target(y: Any, who: str, *, matrices: bool = False) -> Any:
     """A target as an array of one dimension, without missing values.
 
     Parameters
@@ -257,12 +257,16 @@ def as_target(y: Any, who: str) -> Any:
         A series of Polars, pandas, Arrow or another library; an array, or what NumPy makes one of.
     who
         The estimator's name, for messages.
+    matrices
+        Whether a matrix of several columns stays one.
     """
     if y is None:
         msg = f"{who} requires y to be passed, but the target y is None."
         raise ValueError(msg)
-    array = column_or_1d(_values(y), warn=True)
-    missing = array.dtype.kind == "O" and any(map(_is_missing, array.tolist()))
+    array = y.toarray() if sp.issparse(y) else _frame_values(y)
+    if not (matrices and array.ndim == 2 and array.shape[1] > 1):
+        array = column_or_1d(array, warn=True)
+    missing = array.dtype.kind == "O" and any(map(_is_missing, array.ravel().tolist()))
     if missing or (array.dtype.kind == "f" and np.isnan(array).any()):
         msg = f"Input y contains NaN.\n{who} takes no missing targets"
         raise ValueError(msg)
@@ -270,6 +274,11 @@ def as_target(y: Any, who: str) -> Any:
         msg = f"Input y contains infinity or a value too large for {array.dtype!r}.\n{who}"
         raise ValueError(msg)
     return array
+
+
+def _frame_values(y: Any) -> Any:
+    """The values of a frame, a series or an array."""
+    return nw.from_native(y, eager_only=True).to_numpy() if nw.dependencies.is_into_dataframe(y) else _values(y)
 
 
 def _values(y: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import polars.selectors as cs
 from sklearn.utils.validation import check_is_fitted
@@ -16,12 +16,12 @@ from polars_taiga.sklearn._docs import documented
 if TYPE_CHECKING:
     import numpy as np
 
-    from polars_taiga.gbdt import Ctr, Loss, Metric
+    from polars_taiga.gbdt import Ctr, Loss, Metrics
     from polars_taiga.loss import CustomLoss
 
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
 
-_OF_CLASSES = ("logloss", "multiclass", "focal", "ova")
+_OF_CLASSES = ("logloss", "multiclass", "focal", "ova", "multilabel")
 SURVIVAL = ("cox", "aft")
 RANKING = ("lambdarank", "pairwise", "xendcg", "yetirank")
 EARLY_STOPPING = """
@@ -34,6 +34,10 @@ class Gbdt(Learner):
     """What all of them have."""
 
     loss: str | CustomLoss
+    # `valid_10` would stand before `valid_2`.
+    _most_sets = 10
+
+    _matrices: ClassVar[bool] = True
 
     def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, position: Any = None) -> None:  # noqa: N803
         """Fit the model; `position`: where the training rows, which stand first in the table, were shown."""
@@ -75,8 +79,9 @@ class Gbdt(Learner):
 @documented(
     fit_gbdt,
     loss="""
-    Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more. Besides: `"focal"` for two, and
-    `"ova"`, each class against the others, whose probabilities don't sum to 1; `fit_gbdt` says more of them.
+    Default `"auto"`: `"logloss"` for two classes, `"multiclass"` (softmax) for more, and `"multilabel"` for an
+    indicator matrix. Besides: `"focal"` for two, and `"ova"`, each class against the others, whose probabilities don't
+    sum to 1; `fit_gbdt` says more of them.
     """,
     early_stopping=EARLY_STOPPING,
 )
@@ -118,7 +123,8 @@ class GbdtClassifier(Classifier, Gbdt):
     def __init__(
         self,
         *,
-        loss: Literal["auto", "logloss", "multiclass", "focal", "ova"] = "auto",
+        loss: Literal["auto", "logloss", "multiclass", "focal", "ova", "multilabel"] = "auto",
+        multi_strategy: Literal["one_tree", "tree_each"] | None = None,
         focal_gamma: float | None = None,
         focal_alpha: float | None = None,
         rounds: int = 100,
@@ -154,7 +160,8 @@ class GbdtClassifier(Classifier, Gbdt):
         cat_l2: float = 10.0,
         max_cat_threshold: int = 32,
         class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
-        metric: Metric | None = None,
+        metric: Metrics | None = None,
+        eval_train: bool = False,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
@@ -174,12 +181,14 @@ class GbdtClassifier(Classifier, Gbdt):
             A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
             or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
         y
-            The labels: text, categories, Booleans or whole numbers.
+            The labels: text, categories, Booleans or whole numbers; or an indicator matrix of shape
+            (n_samples, n_labels), 1 where a row has a label and 0 where not.
         sample_weight
             A weight for each row, not negative, not all zero.
         eval_set
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
-            or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+            or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
+            `early_stopping` needs it; `model_.history` has what was measured.
 
         Returns
         -------
@@ -199,6 +208,12 @@ class GbdtClassifier(Classifier, Gbdt):
             known = ", ".join(map(repr, ("auto", *_OF_CLASSES)))
             msg = f"parameter `loss`: {self.loss!r} is none of {known}; see GbdtRegressor"
             raise ValueError(msg)
+        if self._labelled or self.loss == "multilabel":
+            if not self._labelled or self.loss not in ("auto", "multilabel"):
+                what = "is" if self._labelled else "is not"
+                msg = f"parameter `loss`: {self.loss!r}, and y {what} an indicator matrix of several labels"
+                raise ValueError(msg)
+            return "multilabel"
         # Integers would be numbers to `auto`.
         return self.loss if self.loss != "auto" else _OF_CLASSES[self._counted > 2]
 
@@ -213,7 +228,7 @@ class GbdtClassifier(Classifier, Gbdt):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
-            The log odds of the second of two classes, or a score for each of more.
+            The log odds of the second of two classes, or a score for each of more; the log odds of each label.
         """
         return self._scores(self._predicted(X, "raw"))
 
@@ -245,7 +260,7 @@ class GbdtClassifier(Classifier, Gbdt):
         ndarray of shape (n_samples,)
         """
         for probabilities in self.staged_predict_proba(X):
-            yield self.classes_[probabilities.argmax(axis=1)]
+            yield self._likeliest(probabilities)
 
 
 @documented(
@@ -294,6 +309,7 @@ class GbdtRegressor(Regressor, Gbdt):
         self,
         *,
         loss: Loss | CustomLoss = "auto",
+        multi_strategy: Literal["one_tree", "tree_each"] | None = None,
         alpha: float | Sequence[float] = 0.5,
         huber_delta: float | None = None,
         tweedie_power: float = 1.5,
@@ -330,7 +346,8 @@ class GbdtRegressor(Regressor, Gbdt):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         max_cat_threshold: int = 32,
-        metric: Metric | None = None,
+        metric: Metrics | None = None,
+        eval_train: bool = False,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
@@ -350,12 +367,13 @@ class GbdtRegressor(Regressor, Gbdt):
             A frame of Polars, pandas, Arrow or what else narwhals knows; an array of shape (n_samples, n_features);
             or a sparse matrix of scipy's, whose absent entries are zeros. Text and categories are categories.
         y
-            The numbers to predict.
+            The numbers to predict; several of each row in a matrix of shape (n_samples, n_targets).
         sample_weight
             A weight for each row, not negative, not all zero.
         eval_set
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
-            or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+            or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
+            `early_stopping` needs it; `model_.history` has what was measured.
 
         Returns
         -------

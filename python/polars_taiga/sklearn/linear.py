@@ -11,7 +11,7 @@ import polars.selectors as cs
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from polars_taiga.linear import fit_sparse_lr
+from polars_taiga.linear import ClassMetric, fit_sparse_lr
 from polars_taiga.sklearn import _data
 from polars_taiga.sklearn._base import Classifier, Learner
 from polars_taiga.sklearn._docs import documented
@@ -102,7 +102,7 @@ class SparseLogisticRegression(Classifier, Learner):
         fit_intercept: bool = True,
         tolerance: float | None = None,
         class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
-        metric: Literal["logloss", "auc", "accuracy", "multiclass"] | None = None,
+        metric: ClassMetric | None = None,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,

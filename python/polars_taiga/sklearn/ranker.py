@@ -14,7 +14,7 @@ from polars_taiga.sklearn._docs import documented
 from polars_taiga.sklearn.gbdt import EARLY_STOPPING, RANKING, Gbdt
 
 if TYPE_CHECKING:
-    from polars_taiga.gbdt import Ctr, Metric
+    from polars_taiga.gbdt import Ctr, Metrics
     from polars_taiga.loss import CustomLoss
 
 __all__ = ["GbdtRanker"]
@@ -63,6 +63,7 @@ class GbdtRanker(Gbdt):
     """
 
     _grouped: ClassVar[bool] = True
+    _matrices: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -106,7 +107,8 @@ class GbdtRanker(Gbdt):
         cat_smooth: float = 10.0,
         cat_l2: float = 10.0,
         max_cat_threshold: int = 32,
-        metric: Metric | None = None,
+        metric: Metrics | None = None,
+        eval_train: bool = False,
         early_stopping: int | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
@@ -138,8 +140,9 @@ class GbdtRanker(Gbdt):
             The group of each row, such as its query's number: integers or text. Rows of a group need not stand side by
             side. Default: all rows are one group.
         eval_set
-            Groups to measure `metric` on after each round, which train nothing: `(X, y, group)`, or a list of one such
-            tuple. `early_stopping` needs it; `model_.history` has what was measured.
+            Groups to measure `metric` on after each round, which train nothing: `(X, y, group)`, or a list of up to
+            ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides. `early_stopping` needs it;
+            `model_.history` has what was measured.
         position
             The position at which each row of `X` was shown, where `y` is clicks: integers or text. See `tg.fit_gbdt`;
             `model_.position_factors` has what was found.

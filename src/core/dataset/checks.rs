@@ -30,6 +30,8 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
         .chain(&input.weight)
         .chain(&input.baseline)
         .chain(&input.loss_columns.numbers)
+        .chain(&input.evaluation.columns)
+        .chain(input.target.several())
         .chain(input.loss_columns.times.columns());
     for c in columns {
         if c.len() != rows {
@@ -93,7 +95,21 @@ pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<(
     match (positive, target) {
         (None, _) => Ok(()),
         (Some(positive), Target::Classes { labels, .. }) => labels.check_positive(positive),
-        (Some(positive), Target::Numbers(_)) => Err(not_numeric(positive)),
+        (Some(positive), Target::Numbers(_) | Target::Several(_)) => Err(not_numeric(positive)),
+    }
+}
+
+/// Checks that there is one target, for learners that have one.
+///
+/// # Errors
+/// Naming the learner's function and the target.
+pub fn check_one_target(input: &Input<'_>, learner: &str) -> Result<()> {
+    match input.target.several().len() {
+        0 => Ok(()),
+        n => Err(Error::column(
+            &input.target_name,
+            format!("it is {n} targets, and {learner} fits one: use fit_gbdt, or fit each by itself"),
+        )),
     }
 }
 

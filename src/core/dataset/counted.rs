@@ -5,7 +5,7 @@
 
 use super::labels::Labels;
 use super::positions::Positions;
-use super::{EventTimes, Input, LossColumns, Target};
+use super::{EvalSets, Evaluation, EventTimes, Input, LossColumns, Target};
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::error::Result;
@@ -26,6 +26,8 @@ pub struct Counted {
     groups: Option<Vec<u32>>,
     positions: Option<Positions<'static>>,
     numbers_of_loss: Vec<OwnedColumn>,
+    sets: Option<EvalSets<'static>>,
+    numbers_of_metrics: Vec<OwnedColumn>,
     /// [`EventTimes`]: event, lower, upper.
     times: [Option<OwnedColumn>; 3],
 }
@@ -34,6 +36,7 @@ pub struct Counted {
 enum OwnedTarget {
     Numbers(OwnedColumn),
     Classes { codes: Vec<u32>, labels: Labels },
+    Several(Vec<OwnedColumn>),
 }
 
 /// The rows whose weight is not 0; none where that is all of them.
@@ -49,7 +52,9 @@ impl Counted {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn new(input: &Input<'_>, rows: Vec<usize>) -> Result<Counted> {
-        let bytes = 8 * rows.len() as u64 * (input.features.len() + input.baseline.len() + input.loss_columns.numbers.len() + 2) as u64;
+        let columns = input.features.len() + input.baseline.len() + input.target.several().len();
+        let columns = columns + input.loss_columns.numbers.len() + input.evaluation.columns.len();
+        let bytes = 8 * rows.len() as u64 * (columns + 2) as u64;
         memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
         let target = match &input.target {
@@ -66,6 +71,7 @@ impl Counted {
                 let (labels, number) = labels.only(&stays);
                 OwnedTarget::Classes { codes: rows.iter().map(|row| number[codes[*row] as usize]).collect(), labels }
             }
+            Target::Several(columns) => OwnedTarget::Several(columns.par_iter().map(of).collect()),
         };
         let times = &input.loss_columns.times;
         Ok(Counted {
@@ -82,6 +88,12 @@ impl Counted {
                 .as_ref()
                 .map(|p| Positions { codes: rows.iter().map(|row| p.codes[*row]).collect(), labels: p.labels.clone() }),
             numbers_of_loss: input.loss_columns.numbers.iter().map(of).collect(),
+            sets: input
+                .evaluation
+                .sets
+                .as_ref()
+                .map(|sets| EvalSets { names: sets.names.clone(), of_row: rows.iter().map(|row| sets.of_row[*row]).collect() }),
+            numbers_of_metrics: input.evaluation.columns.iter().map(of).collect(),
             times: [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(of)),
             rows,
         })
@@ -94,6 +106,7 @@ impl Counted {
             target: match &self.target {
                 OwnedTarget::Numbers(column) => Target::Numbers(column.column()),
                 OwnedTarget::Classes { codes, labels } => Target::Classes { codes, labels: labels.clone() },
+                OwnedTarget::Several(columns) => Target::Several(columns.iter().map(OwnedColumn::column).collect()),
             },
             target_name: self.target_name.clone(),
             weight: self.weight.as_ref().map(OwnedColumn::column),
@@ -108,6 +121,7 @@ impl Counted {
                     EventTimes { event, lower, upper }
                 },
             },
+            evaluation: Evaluation { sets: self.sets.clone(), columns: self.numbers_of_metrics.iter().map(OwnedColumn::column).collect() },
         }
     }
 }

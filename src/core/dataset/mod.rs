@@ -3,14 +3,15 @@
 //! - [`labels`]: class labels, their order and their type; [`class_weight`] and [`weights`]: what rows weigh.
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
-//! - [`coded`]: borders of its features; [`row_groups`]: the groups that rows form; [`positions`]: where they were shown.
-//! - [`event_times`]: when events of rows happened, as far as is known.
+//! - [`evaluation`]: what is read to measure rows; [`coded`]: borders of its features; [`row_groups`]: the groups that rows form;
+//!   [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far as is known.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
 pub mod class_weight;
 pub mod coded;
 pub mod counted;
+pub mod evaluation;
 pub mod event_times;
 pub mod labels;
 pub mod monitor;
@@ -22,6 +23,7 @@ pub mod training;
 pub mod weights;
 
 pub use class_weight::{ClassWeight, LabelWeight};
+pub use evaluation::{EvalSets, Evaluation};
 pub use event_times::EventTimes;
 pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
@@ -37,6 +39,8 @@ pub enum Target<'a> {
     Numbers(Column<'a>),
     /// The class of each row as an index into `labels`.
     Classes { codes: &'a [u32], labels: Labels },
+    /// Several numbers a row, one column each: of a regression, or 1 where a row has a label and 0 where not.
+    Several(Vec<Column<'a>>),
 }
 
 impl Target<'_> {
@@ -45,14 +49,23 @@ impl Target<'_> {
         match self {
             Target::Numbers(column) => column.len(),
             Target::Classes { codes, .. } => codes.len(),
+            Target::Several(columns) => columns.first().map_or(0, Column::len),
         }
     }
 
     /// The labels of classes.
     pub fn labels(&self) -> Option<&Labels> {
         match self {
-            Target::Numbers(_) => None,
+            Target::Numbers(_) | Target::Several(_) => None,
             Target::Classes { labels, .. } => Some(labels),
+        }
+    }
+
+    /// The columns of several targets; none of one.
+    pub fn several(&self) -> &[Column<'_>] {
+        match self {
+            Target::Several(columns) => columns,
+            _ => &[],
         }
     }
 }
@@ -70,6 +83,8 @@ pub struct Input<'a> {
     pub held_out: Option<&'a [bool]>,
     /// What a loss reads beside the target.
     pub loss_columns: LossColumns<'a>,
+    /// What is read of rows to measure them.
+    pub evaluation: Evaluation<'a>,
 }
 
 /// What a loss reads of each row beside its target.

@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 /// The target of a fit, checked, and what its rows weigh.
 pub struct TargetData {
-    /// The number of each row, or its class's index; empty where a learner reads neither.
+    /// The number of each row, or its class's index; of several targets one behind the other; empty where a learner reads none.
     pub values: Vec<f64>,
     /// What rows weigh in units of `weight_unit`: [`Weights::values`](crate::dataset::weights::Weights::values). None where each
     /// weighs 1.
@@ -37,38 +37,46 @@ impl TargetData {
 /// What a target must be, where it is not: a learner's own check.
 pub type CheckTarget<'a> = dyn Fn(f64) -> std::result::Result<(), &'static str> + Sync + 'a;
 
-/// Reads the target as numbers (class indices for classes), each of which must pass `check`.
+/// Reads the target as numbers (class indices for classes, of several targets one behind the other), each of which must pass `check`.
 pub fn target_numbers(input: &Input<'_>, check: &CheckTarget<'_>) -> Result<Vec<f64>> {
-    let name = &input.target_name;
     match &input.target {
-        Target::Numbers(column) => {
-            let values = to_f64(column);
-            let missing = in_parts(&values).filter(|x| x.is_nan()).count();
-            if missing > 0 {
-                return Err(Error::column(
-                    name,
-                    format!(
-                        "the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())",
-                        values.len()
-                    ),
-                )
-                .of_values());
-            }
-            if let Some(x) = in_parts(&values).find_first(|x| x.is_infinite()) {
-                return Err(Error::column(
-                    name,
-                    format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
-                )
-                .of_values());
-            }
-            if let Some((row, (x, expected))) = in_parts(&values).enumerate().find_map_first(|(i, x)| check(*x).err().map(|e| (i, (*x, e))))
-            {
-                return Err(Error::column(name, format!("the target is {x} in row {row}: {expected}")).of_values());
+        Target::Numbers(column) => checked_numbers(column, &input.target_name, check),
+        Target::Classes { codes, .. } => Ok(in_parts(codes).map(|c| *c as f64).collect()),
+        Target::Several(columns) => {
+            let mut values = Vec::with_capacity(columns.len() * input.target.rows());
+            for column in columns {
+                values.extend(checked_numbers(column, column.name(), check)?);
             }
             Ok(values)
         }
-        Target::Classes { codes, .. } => Ok(in_parts(codes).map(|c| *c as f64).collect()),
     }
+}
+
+/// Reads a column of targets, which errors call `name`.
+fn checked_numbers(column: &Column<'_>, name: &str, check: &CheckTarget<'_>) -> Result<Vec<f64>> {
+    let values = to_f64(column);
+    let missing = in_parts(&values).filter(|x| x.is_nan()).count();
+    if missing > 0 {
+        return Err(Error::column(
+            name,
+            format!(
+                "the target is null or NaN in {missing} of {} rows: filter them out, as in .filter(pl.col(\"{name}\").is_not_null() & pl.col(\"{name}\").is_not_nan())",
+                values.len()
+            ),
+        )
+        .of_values());
+    }
+    if let Some(x) = in_parts(&values).find_first(|x| x.is_infinite()) {
+        return Err(Error::column(
+            name,
+            format!("the target is {x} in {} rows: filter them out", values.iter().filter(|x| x.is_infinite()).count()),
+        )
+        .of_values());
+    }
+    if let Some((row, (x, expected))) = in_parts(&values).enumerate().find_map_first(|(i, x)| check(*x).err().map(|e| (i, (*x, e)))) {
+        return Err(Error::column(name, format!("the target is {x} in row {row}: {expected}")).of_values());
+    }
+    Ok(values)
 }
 
 /// Rows that a thread takes at a time.

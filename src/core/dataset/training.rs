@@ -2,13 +2,14 @@
 
 use crate::column::Column;
 use crate::dataset::target::TargetData;
-use crate::dataset::{ClassWeight, EventTimes, Input, LossColumns, Target};
+use crate::dataset::{ClassWeight, Evaluation, EventTimes, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
     pub rows: Vec<usize>,
     numbers: Vec<f64>,
     codes: Vec<u32>,
+    several: Vec<Vec<f64>>,
     weight: Option<Vec<f64>>,
     baseline: Vec<Vec<f64>>,
     numbers_of_loss: Vec<Vec<f64>>,
@@ -36,13 +37,15 @@ impl Training {
                 }
                 (vec![], codes)
             }
+            Target::Several(_) => (vec![], vec![]),
         };
+        let several = input.target.several().iter().map(|c| c.gather_f64(&rows)).collect();
         let weight = input.weight.as_ref().map(|c| c.gather_f64(&rows));
         let baseline = input.baseline.iter().map(|c| c.gather_f64(&rows)).collect();
         let numbers_of_loss = input.loss_columns.numbers.iter().map(|c| c.gather_f64(&rows)).collect();
         let times = &input.loss_columns.times;
         let times = [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(|c| c.gather_f64(&rows)));
-        Ok(Training { rows, numbers, codes, weight, baseline, numbers_of_loss, times })
+        Ok(Training { rows, numbers, codes, several, weight, baseline, numbers_of_loss, times })
     }
 
     /// They as a table without features.
@@ -58,6 +61,9 @@ impl Training {
             target: match &input.target {
                 Target::Numbers(column) => Target::Numbers(Column::from_f64(named(column), &self.numbers)),
                 Target::Classes { labels, .. } => Target::Classes { codes: &self.codes, labels: labels.clone() },
+                Target::Several(columns) => {
+                    Target::Several(columns.iter().zip(&self.several).map(|(c, x)| Column::from_f64(named(c), x)).collect())
+                }
             },
             target_name: input.target_name.clone(),
             weight: input.weight.as_ref().zip(self.weight.as_ref()).map(|(c, w)| Column::from_f64(named(c), w)),
@@ -69,6 +75,7 @@ impl Training {
                 numbers: input.loss_columns.numbers.iter().zip(&self.numbers_of_loss).map(|(c, x)| Column::from_f64(named(c), x)).collect(),
                 times: EventTimes { event: of(&times.event, event), lower: of(&times.lower, lower), upper: of(&times.upper, upper) },
             },
+            evaluation: Evaluation::default(),
         }
     }
 

@@ -86,7 +86,7 @@ pub fn row_weights(input: &Input<'_>, class_weight: &ClassWeight) -> Result<Opti
     }
     let codes = match &input.target {
         Target::Classes { codes, .. } => *codes,
-        Target::Numbers(_) => &[],
+        Target::Numbers(_) | Target::Several(_) => &[],
     };
     let rows = column.as_ref().map_or(codes.len(), Vec::len);
     // Of each class; none where it weighs nothing.
@@ -169,6 +169,7 @@ mod tests {
             baseline: vec![],
             held_out: None,
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         };
         row_weights(&input, &serde_json::from_value(class_weight).unwrap()).unwrap().unwrap()
     }

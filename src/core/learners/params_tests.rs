@@ -244,8 +244,10 @@ fn check_python(file: &str, class: &str, defaults: Value, fault: impl Fn(&str, &
     for (name, python) in types {
         assert!(told.contains(name), "{class}: `{name}` is not documented");
         // An alias stands for what is written at its definition.
-        let alias =
-            python.trim_end_matches(" | None").trim_end_matches(" | CustomLoss").trim_start_matches("Sequence[").trim_end_matches(']');
+        let alias = match python.trim_end_matches(" | None").trim_end_matches(" | CustomLoss") {
+            "Metrics" => "Metric",
+            other => other.trim_start_matches("Sequence[").trim_end_matches(']'),
+        };
         let python = text.split_once(&format!("\n{alias} = Literal[")).map_or(python, |(_, rest)| rest.split(']').next().unwrap());
         if python.contains('"') {
             let said = fault(name, "\u{1}").unwrap();

@@ -23,6 +23,8 @@ pub enum LossTarget {
     TwoClasses,
     /// Two classes or more.
     Classes,
+    /// Labels of which a row may have several: 0 or 1 for each.
+    Labels,
 }
 
 /// What losses are made from.
@@ -107,12 +109,15 @@ pub fn resolve_loss(kind: super::LossKind, target: &Target<'_>) -> Result<super:
     use super::LossKind;
     let name = kind.name();
     let text = match (kind.target(), target) {
-        (None, Target::Numbers(_)) => return Ok(LossKind::Rmse),
+        (None, Target::Numbers(_) | Target::Several(_)) => return Ok(LossKind::Rmse),
         (None, Target::Classes { labels, .. }) => return Ok(if labels.len() <= 2 { LossKind::Logloss } else { LossKind::Multiclass }),
         (Some(LossTarget::TwoClasses), Target::Classes { labels, .. }) if labels.len() > 2 => {
             format!("\"{name}\" needs two classes and the target has {}; use \"multiclass\"", labels.len())
         }
         (Some(LossTarget::TwoClasses | LossTarget::Classes), Target::Numbers(_)) => format!("\"{name}\" needs a target of classes"),
+        (Some(LossTarget::Labels), Target::Numbers(_) | Target::Classes { .. }) => {
+            format!("\"{name}\" needs several labels a row: a struct of Booleans, or lists of the labels that rows have")
+        }
         (Some(LossTarget::Numbers), Target::Classes { .. }) => format!("\"{name}\" needs a numeric target"),
         (Some(_), _) => return Ok(kind),
     };

@@ -8,6 +8,7 @@ mod pointwise;
 pub mod position_bias;
 pub mod ranked_pairs;
 pub mod risk_sets;
+mod several;
 
 #[cfg(test)]
 mod group_tests;
@@ -24,6 +25,7 @@ pub use crate::objective::{AftParams, Alpha, FocalParams, Link, LossParams};
 use crate::symbolic::Program;
 use by_group::GroupLoss;
 use kind::{LossEntry, Settings};
+use several::Several;
 
 kind::losses! {
     rmse => Rmse,
@@ -32,6 +34,7 @@ kind::losses! {
     focal => Focal,
     multiclass => Multiclass,
     ova => Ova,
+    multilabel => Multilabel,
     mae => Mae,
     quantile => Quantile,
     huber => Huber,
@@ -174,6 +177,12 @@ pub trait Loss: Send + Sync {
         1
     }
 
+    /// Whether each output has a target of its own; else all outputs read one. The target among the rows of
+    /// [`Loss::derivatives`] is that of the output.
+    fn has_targets(&self) -> bool {
+        false
+    }
+
     /// First and second derivative of the loss with respect to score `output`, times the row's
     /// weight, for every row; both finite, the hessian not negative. Elementwise, from plain f32
     /// operations and [`crate::numerics::math`] only, so that every device computes the same bits.
@@ -263,7 +272,8 @@ pub trait Loss: Send + Sync {
     }
 }
 
-/// The loss of that kind with the parameters it reads; `classes` counts for `multiclass` and `ova` only.
+/// The loss of that kind with the parameters it reads, of several targets where these say so; `classes` counts for `multiclass` and `ova`
+/// only.
 /// Targets and scores are in units of `unit` (1 unless [`Loss::location`] is [`Location::Scaled`]), which matters to
 /// losses with a parameter in units of the target.
 ///
@@ -279,6 +289,26 @@ pub trait Loss: Send + Sync {
 /// assert_eq!((gradient, hessian), ([0.5, -0.5], [0.25, 0.25]));
 /// ```
 pub fn loss(kind: LossKind, params: &LossParams, classes: usize, unit: f64) -> Result<Box<dyn Loss>> {
+    if params.targets == 0 {
+        return one(kind, params, classes, unit);
+    }
+    loss_of_each(kind, params, &vec![unit; params.targets])
+}
+
+/// Returns the loss of several targets, each in a unit of its own.
+///
+/// # Errors
+/// For a loss that only one target can have.
+pub fn loss_of_each(kind: LossKind, params: &LossParams, units: &[f64]) -> Result<Box<dyn Loss>> {
+    let each = units.iter().map(|unit| one(kind, params, 0, *unit)).collect::<Result<Vec<_>>>()?;
+    if let Some(first) = each.first() {
+        several::check(kind, first.as_ref())?;
+    }
+    Ok(Box::new(Several::new(each)))
+}
+
+/// Returns the loss of one target.
+fn one(kind: LossKind, params: &LossParams, classes: usize, unit: f64) -> Result<Box<dyn Loss>> {
     match kind.entry() {
         Some(_) if kind == LossKind::Custom && params.custom.is_none() => {
             Err(Error::parameter("loss", "\"custom\" stands for a loss of your own: give what tg.loss(lambda y, f: …) makes"))

@@ -2,29 +2,37 @@
 
 use super::kind::{ERROR, Metric};
 use super::rows::{Rows, term};
-use crate::numerics::reduce::{sum, total_weight};
+use crate::numerics::reduce::sum;
 use crate::objective::Link;
 
 pub(super) const METRIC: Metric = Metric {
     fits: |link| matches!(link, Link::Sigmoid | Link::Softmax | Link::SigmoidEach),
     of_classes: true,
     larger_is_better: true,
-    value: |rows| if rows.link == Link::Sigmoid { rows.mean(rows.score(), SameSide {}) } else { of_several(rows) },
+    value: accuracy,
     ..ERROR
 };
 
+fn accuracy(rows: &Rows<'_>) -> f64 {
+    match (rows.calls, rows.link) {
+        (Some(calls), _) => of_calls(rows, |row| calls[row] as usize),
+        (None, Link::Sigmoid) => rows.mean(rows.score(), SameSide { middle: if rows.predicted { 0.5 } else { 0.0 } }),
+        _ => of_calls(rows, |row| top_class(rows.scores, row)),
+    }
+}
+
 term!(
     /// 1 where score and target call the same class.
-    SameSide {} |s, y| if (s > 0.0) == (y > 0.5) { 1.0 } else { 0.0 }
+    SameSide { middle } |s, y| if (s > middle) == (y > 0.5) { 1.0 } else { 0.0 }
 );
 
-/// Computes the share of the rows whose class has the largest score; of equal scores the first class counts.
-fn of_several(rows: &Rows<'_>) -> f64 {
-    let scores = rows.scores;
-    let right = |i: usize| {
-        let best = (1..scores.len()).fold(0, |best, k| if scores[k][i] > scores[best][i] { k } else { best });
-        if best as f64 == rows.target[i] { rows.weight.map_or(1.0, |w| w[i] as f64) } else { 0.0 }
-    };
-    let n = rows.target.len();
-    sum(n, right) / total_weight(n, rows.weight)
+/// Computes the share of the rows whose class is the one that is called.
+fn of_calls(rows: &Rows<'_>, called: impl Fn(usize) -> usize + Sync) -> f64 {
+    let right = |row: usize| if called(row) as f64 == rows.target[row] { rows.weight_of(row) } else { 0.0 };
+    sum(rows.target.len(), right) / rows.total_weight()
+}
+
+/// Returns the class with the largest score; of equal scores the first class.
+pub(super) fn top_class(scores: &[Vec<f64>], row: usize) -> usize {
+    (1..scores.len()).fold(0, |best, k| if scores[k][row] > scores[best][row] { k } else { best })
 }

@@ -9,7 +9,7 @@ pub(super) const METRIC: Metric = Metric { fits: |link| link == Link::Sigmoid, v
 
 fn focal(rows: &Rows<'_>) -> f64 {
     let params = rows.params.focal;
-    rows.mean(rows.score(), Focal { gamma: params.gamma, one: params.balance(1.0), zero: params.balance(0.0) })
+    rows.mean(&rows.log_odds(0), Focal { gamma: params.gamma, one: params.balance(1.0), zero: params.balance(0.0) })
 }
 
 term!(

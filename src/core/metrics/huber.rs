@@ -1,10 +1,14 @@
 //! Huber's loss.
 
 use super::kind::{ERROR, Metric};
-use super::rows::term;
+use super::rows::{Rows, term};
+use super::spec::Takes;
 
-pub(super) const METRIC: Metric =
-    Metric { value: |rows| rows.mean(&rows.predictions(), Huber { delta: rows.params.huber_delta }), ..ERROR };
+pub(super) const METRIC: Metric = Metric { takes: Takes::Delta, value: huber, ..ERROR };
+
+fn huber(rows: &Rows<'_>) -> f64 {
+    rows.mean(&rows.predictions(), Huber { delta: rows.number().unwrap_or(rows.params.huber_delta) })
+}
 
 term!(
     Huber { delta } | p,

@@ -2,6 +2,7 @@
 
 use super::MetricKind;
 use super::rows::Rows;
+use super::spec::Takes;
 use crate::objective::Link;
 
 /// What a metric is: each file of this folder has one, called `METRIC`.
@@ -15,6 +16,8 @@ pub(super) struct Metric {
     pub larger_is_better: bool,
     /// Whether it is one of groups of rows.
     pub groups: bool,
+    /// What it takes behind an `@`.
+    pub takes: Takes,
     /// Whether it reads when rows' events happened.
     pub times: bool,
     /// Computes its value for rows, of which there is at least one.
@@ -29,6 +32,7 @@ pub(super) const ERROR: Metric = Metric {
     of_classes: false,
     larger_is_better: false,
     groups: false,
+    takes: Takes::Nothing,
     times: false,
     value: |_| f64::NAN,
     undefined: "the measured rows have no spread to measure against",
@@ -50,6 +54,9 @@ macro_rules! metrics {
         impl MetricKind {
             /// All metrics.
             pub const ALL: &[MetricKind] = &[$(MetricKind::$kind,)*];
+
+            /// Their names, in the same order.
+            pub const NAMES: &[&str] = &[$(stringify!($file),)*];
 
             /// The name that users give it.
             ///
@@ -78,11 +85,6 @@ impl MetricKind {
     /// Whether a larger value is a better one.
     pub fn larger_is_better(self) -> bool {
         self.entry().larger_is_better
-    }
-
-    /// Whether `a` is a better value than `b`.
-    pub fn better(self, a: f64, b: f64) -> bool {
-        b.is_nan() && !a.is_nan() || if self.larger_is_better() { a > b } else { a < b }
     }
 
     /// Whether it can be measured on predictions of this link: the errors (`rmse`, `mae`, `r2`,

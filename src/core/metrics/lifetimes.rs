@@ -27,12 +27,7 @@ impl Lifetime {
 /// Returns the rows of each group, those of a single one where there are none; nothing where times are not known.
 pub(super) fn strata(rows: &Rows<'_>) -> Vec<Vec<Lifetime>> {
     let [lower, upper] = rows.columns else { return vec![] };
-    let of_row = |row: usize| Lifetime {
-        lower: lower[row],
-        upper: upper[row],
-        score: rows.score()[row],
-        weight: rows.weight.map_or(1.0, |w| f64::from(w[row])),
-    };
+    let of_row = |row: usize| Lifetime { lower: lower[row], upper: upper[row], score: rows.score()[row], weight: rows.weight_of(row) };
     match rows.groups {
         None => vec![(0..rows.target.len()).map(of_row).collect()],
         Some(groups) => (0..groups.len()).map(|group| groups.rows(group).iter().map(|row| of_row(*row as usize)).collect()).collect(),

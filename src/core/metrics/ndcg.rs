@@ -2,10 +2,12 @@
 
 use super::kind::{ERROR, Metric};
 use super::ranking::{RankedGroup, mean_of_groups};
+use super::spec::Takes;
 
 pub(super) const METRIC: Metric = Metric {
     larger_is_better: true,
     groups: true,
+    takes: Takes::Places,
     value: |rows| mean_of_groups(rows, ndcg),
     undefined: "the rows have no groups",
     ..ERROR

@@ -8,7 +8,7 @@ use crate::objective::Link;
 pub(super) const METRIC: Metric = Metric { fits: |link| link == Link::SigmoidEach, value: one_versus_all, ..ERROR };
 
 fn one_versus_all(rows: &Rows<'_>) -> f64 {
-    let each = rows.scores.iter().enumerate().map(|(k, scores)| rows.mean(scores, OfClass { class: k as f64 }));
+    let each = (0..rows.scores.len()).map(|k| rows.mean(&rows.log_odds(k), OfClass { class: k as f64 }));
     each.fold(0.0, |total, loss| total + loss) / rows.scores.len() as f64
 }
 

@@ -2,10 +2,12 @@
 
 use super::kind::{ERROR, Metric};
 use super::ranking::{RankedGroup, is_relevant, mean_of_groups};
+use super::spec::Takes;
 
 pub(super) const METRIC: Metric = Metric {
     larger_is_better: true,
     groups: true,
+    takes: Takes::Places,
     value: |rows| mean_of_groups(rows, precision),
     undefined: "the rows have no groups",
     ..ERROR

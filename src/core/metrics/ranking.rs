@@ -36,8 +36,8 @@ pub(super) fn mean_of_groups(rows: &Rows<'_>, value: impl Fn(&RankedGroup, usize
         let own = groups.rows(group);
         let mut ranked: Vec<(f64, f64)> = own.iter().map(|row| (rows.score()[*row as usize], rows.target[*row as usize])).collect();
         ranked.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
-        let weight = rows.weight.map_or(1.0, |w| own.iter().map(|row| w[*row as usize] as f64).sum::<f64>() / own.len() as f64);
-        let places = rows.places.map_or(own.len(), |k| k as usize);
+        let weight = rows.weight.map_or(1.0, |w| own.iter().map(|row| w[*row as usize]).sum::<f64>() / own.len() as f64);
+        let places = rows.number().map_or(own.len(), |k| k as usize);
         (weight, weight * value(&RankedGroup { rows: ranked }, places))
     };
     let at_least = ROWS / (rows.target.len() / groups.len().max(1)).max(1);

@@ -1,7 +1,6 @@
 //! Metrics of ordered groups against their definitions, over all orders of rows with equal scores.
 
-use super::MetricKind;
-use super::rows::Rows;
+use super::{At, MetricKind, MetricSpec, Rows, metric};
 use crate::dataset::row_groups::RowGroups;
 use crate::objective::{Link, LossParams};
 use proptest::prelude::*;
@@ -11,8 +10,10 @@ const RANKING: [MetricKind; 4] = [MetricKind::Ndcg, MetricKind::Map, MetricKind:
 /// The metric of rows in one group or several.
 fn measured(kind: MetricKind, scores: &[f64], target: &[f64], weight: Option<&[f32]>, groups: &[u32], places: Option<u32>) -> f64 {
     let (groups, scores, params) = (RowGroups::new(groups), [scores.to_vec()], LossParams::default());
-    let rows = Rows { scores: &scores, link: Link::Identity, target, weight, params: &params, groups: Some(&groups), columns: &[], places };
-    (kind.entry().value)(&rows)
+    let weight: Option<Vec<f64>> = weight.map(|w| w.iter().map(|w| f64::from(*w)).collect());
+    let rows = Rows { weight: weight.as_deref(), groups: Some(&groups), ..Rows::new(&scores, Link::Identity, target, &params) };
+    let spec = MetricSpec::with(kind, places.map(|k| At::Number(k.into()))).expect("a metric of the first places");
+    metric(&spec, &rows)
 }
 
 /// The metric of targets in one order.

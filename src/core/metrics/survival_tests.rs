@@ -1,8 +1,9 @@
 //! The metrics of times against their definitions, row against row.
 
-use super::*;
+use super::{MetricKind, Rows, metric};
+use crate::dataset::row_groups::RowGroups;
 use crate::numerics::censored::{Distribution, log_likelihood, survival};
-use crate::objective::AftParams;
+use crate::objective::{AftParams, Link, LossParams};
 use proptest::prelude::*;
 
 /// Rows of a time, whether the event happened, a score, a weight and a stratum.
@@ -12,11 +13,16 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
     prop::collection::vec((0u32..12, any::<bool>(), -6i32..6, 1u32..4, 0u32..2), 1..60)
 }
 
+/// The metric of rows whose targets are the least times of their events.
+fn of_times(kind: MetricKind, params: &LossParams, link: Link, score: &[f64], columns: &[Vec<f64>]) -> f64 {
+    metric(&kind.into(), &Rows { columns, ..Rows::new(&[score.to_vec()], link, &columns[0], params) })
+}
+
 struct Table {
     lower: Vec<f64>,
     columns: [Vec<f64>; 2],
     score: Vec<f64>,
-    weight: Vec<f32>,
+    weight: Vec<f64>,
     strata: Vec<u32>,
 }
 
@@ -28,7 +34,7 @@ impl Table {
             columns: [lower.clone(), upper],
             lower,
             score: rows.iter().map(|r| r.2 as f64 / 3.0).collect(),
-            weight: rows.iter().map(|r| r.3 as f32).collect(),
+            weight: rows.iter().map(|r| r.3 as f64).collect(),
             strata: rows.iter().map(|r| r.4).collect(),
         }
     }
@@ -36,11 +42,12 @@ impl Table {
     fn metric(&self, kind: MetricKind, link: Link, weighted: bool, strata: bool) -> f64 {
         let groups = RowGroups::new(&self.strata);
         let (weight, groups) = (weighted.then_some(&self.weight[..]), strata.then_some(&groups));
-        metric(kind, &LossParams::default(), link, &[self.score.clone()], &self.lower, weight, groups, &self.columns)
+        let (scores, params) = ([self.score.clone()], LossParams::default());
+        metric(&kind.into(), &Rows { weight, groups, columns: &self.columns, ..Rows::new(&scores, link, &self.lower, &params) })
     }
 
     fn weight(&self, row: usize, weighted: bool) -> f64 {
-        if weighted { self.weight[row] as f64 } else { 1.0 }
+        if weighted { self.weight[row] } else { 1.0 }
     }
 
     fn died(&self, row: usize) -> bool {
@@ -88,7 +95,7 @@ proptest! {
                 }
             }
         }
-        let found = metric(MetricKind::Concordance, &LossParams::default(), Link::Time, &[score], &lower, None, None, &[lower.clone(), upper]);
+        let found = of_times(MetricKind::Concordance, &LossParams::default(), Link::Time, &score, &[lower.clone(), upper]);
         prop_assert!(same(found, right / all), "{found} {}", right / all);
     }
 
@@ -182,7 +189,7 @@ fn aft_nloglik_is_of_densities_and_shares() {
         let density = log_likelihood(distribution, z(2.0, 0), z(2.0, 0)).exp() / (0.8 * 2.0);
         let terms = [density, s(2.0, 1), 1.0 - s(2.0, 2), s(1.0, 3) - s(3.0, 3)];
         let expected = -terms.iter().map(|p| p.ln()).sum::<f64>() / 4.0;
-        let found = metric(MetricKind::AftNloglik, &params, Link::Time, &[score.to_vec()], &columns[0], None, None, &columns);
+        let found = of_times(MetricKind::AftNloglik, &params, Link::Time, &score, &columns);
         assert!((found - expected).abs() < 1e-12, "{distribution:?}: {found} {expected}");
     }
 }
@@ -191,8 +198,7 @@ fn aft_nloglik_is_of_densities_and_shares() {
 #[test]
 fn cox_nloglik_of_far_scores_is_finite() {
     let columns = [vec![1.0, 2.0, 3.0], vec![1.0, 2.0, 3.0]];
-    let of =
-        |score: Vec<f64>| metric(MetricKind::CoxNloglik, &LossParams::default(), Link::Hazard, &[score], &columns[0], None, None, &columns);
+    let of = |score: Vec<f64>| of_times(MetricKind::CoxNloglik, &LossParams::default(), Link::Hazard, &score, &columns);
     assert_eq!(of(vec![2000.0, 1000.0, 0.0]), 0.0);
     assert_eq!(of(vec![0.0, 1000.0, 2000.0]), (2000.0 + 1000.0) / 3.0);
 }
@@ -200,7 +206,9 @@ fn cox_nloglik_of_far_scores_is_finite() {
 #[test]
 fn what_is_not_known_has_no_value() {
     let params = LossParams::default();
-    let of = |kind, columns: &[Vec<f64>]| metric(kind, &params, Link::Hazard, &[vec![0.0, 1.0]], &[1.0, 2.0], None, None, columns);
+    let of = |kind, columns: &[Vec<f64>]| {
+        metric(&MetricKind::into(kind), &Rows { columns, ..Rows::new(&[vec![0.0, 1.0]], Link::Hazard, &[1.0, 2.0], &params) })
+    };
     let censored = [vec![1.0, 2.0], vec![f64::INFINITY; 2]];
     let between = [vec![1.0, 2.0], vec![1.5, 2.0]];
     for kind in [MetricKind::Concordance, MetricKind::CoxNloglik, MetricKind::Brier] {

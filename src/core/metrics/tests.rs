@@ -4,7 +4,7 @@ use super::MetricKind::*;
 use super::*;
 use crate::numerics::random::{Purpose, Random};
 use crate::numerics::reduce::BLOCK;
-use crate::objective::{Alpha, FocalParams};
+use crate::objective::{Alpha, FocalParams, Link, LossParams};
 
 const SCORE: [f64; 5] = [0.2, -0.4, 1.0, 0.5, 1.2];
 const NUMBER: [f64; 5] = [1.5, 0.5, 3.0, 2.0, 7.0];
@@ -35,7 +35,12 @@ fn params() -> LossParams {
 }
 
 fn single(kind: MetricKind, link: Link, score: &[f64], target: &[f64], weight: Option<&[f32]>) -> f64 {
-    metric(kind, &params(), link, &[score.to_vec()], target, weight, None, &[])
+    of_scores(kind, &params(), link, &[score.to_vec()], target, weight)
+}
+
+fn of_scores(kind: MetricKind, params: &LossParams, link: Link, scores: &[Vec<f64>], target: &[f64], weight: Option<&[f32]>) -> f64 {
+    let weight: Option<Vec<f64>> = weight.map(|w| w.iter().map(|w| f64::from(*w)).collect());
+    metric(&kind.into(), &Rows { weight: weight.as_deref(), ..Rows::new(scores, link, target, params) })
 }
 
 #[test]
@@ -93,15 +98,15 @@ fn metrics_of_several_scores() {
     let scores = [SCORE.to_vec(), SCORE.iter().map(|s| 1.0 - s).collect(), vec![0.1, 0.2, 0.3, 0.4, 0.5]];
     let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-13, "{a} {b}");
     let levels = LossParams { alpha: Alpha::Several(vec![0.1, 0.5, 0.9]), ..params() };
-    close(metric(Quantile, &levels, Link::Ascending, &scores, &NUMBER, None, None, &[]), 1.11);
-    close(metric(Quantile, &levels, Link::Ascending, &scores, &NUMBER, Some(&WEIGHT), None, &[]), 0.8788888888888889);
+    close(of_scores(Quantile, &levels, Link::Ascending, &scores, &NUMBER, None), 1.11);
+    close(of_scores(Quantile, &levels, Link::Ascending, &scores, &NUMBER, Some(&WEIGHT)), 0.8788888888888889);
     let class = [0.0, 1.0, 2.0, 2.0, 1.0];
-    close(metric(Ova, &params(), Link::SigmoidEach, &scores, &class, None, None, &[]), 0.8201759587539685);
-    close(metric(Ova, &params(), Link::SigmoidEach, &scores, &class, Some(&WEIGHT), None, &[]), 0.776718546589178);
-    close(metric(Gaussian, &params(), Link::MeanVariance, &scores[..2], &NUMBER, None, None, &[]), 6.95925581694722);
-    close(metric(Gaussian, &params(), Link::MeanVariance, &scores[..2], &NUMBER, Some(&WEIGHT), None, &[]), 5.246130964766233);
+    close(of_scores(Ova, &params(), Link::SigmoidEach, &scores, &class, None), 0.8201759587539685);
+    close(of_scores(Ova, &params(), Link::SigmoidEach, &scores, &class, Some(&WEIGHT)), 0.776718546589178);
+    close(of_scores(Gaussian, &params(), Link::MeanVariance, &scores[..2], &NUMBER, None), 6.95925581694722);
+    close(of_scores(Gaussian, &params(), Link::MeanVariance, &scores[..2], &NUMBER, Some(&WEIGHT)), 5.246130964766233);
     // Errors are those of the mean.
-    let rmse = metric(Rmse, &params(), Link::MeanVariance, &scores[..2], &NUMBER, None, None, &[]);
+    let rmse = of_scores(Rmse, &params(), Link::MeanVariance, &scores[..2], &NUMBER, None);
     assert_eq!(rmse, single(Rmse, Link::Identity, &SCORE, &NUMBER, None));
 }
 
@@ -109,15 +114,15 @@ fn metrics_of_several_scores() {
 fn several_classes_as_in_scikit_learn() {
     let scores = [SCORE.to_vec(), SCORE.iter().map(|s| -s).collect(), vec![0.0; 5]];
     let class = [0.0, 1.0, 2.0, 2.0, 1.0];
-    let of = |kind, weight| metric(kind, &params(), Link::Softmax, &scores, &class, weight, None, &[]);
+    let of = |kind, weight| of_scores(kind, &params(), Link::Softmax, &scores, &class, weight);
     assert!((of(Multiclass, None) - 1.3963412083297364).abs() < 1e-14);
     assert!((of(Multiclass, Some(&WEIGHT[..])) - 1.2519590552584607).abs() < 1e-14);
     assert!((of(Accuracy, None) - 0.4).abs() < 1e-15 && (of(Accuracy, Some(&WEIGHT[..])) - 0.4).abs() < 1e-15);
     // A tie goes to the lower class.
-    assert_eq!(metric(Accuracy, &params(), Link::Softmax, &[vec![1.0], vec![1.0]], &[0.0], None, None, &[]), 1.0);
+    assert_eq!(of_scores(Accuracy, &params(), Link::Softmax, &[vec![1.0], vec![1.0]], &[0.0], None), 1.0);
     // Scores whose exponentials overflow.
     let huge = [vec![1e4], vec![-1e4], vec![9e3]];
-    assert_eq!(metric(Multiclass, &params(), Link::Softmax, &huge, &[2.0], None, None, &[]), 1000.0);
+    assert_eq!(of_scores(Multiclass, &params(), Link::Softmax, &huge, &[2.0], None), 1000.0);
 }
 
 #[test]
@@ -165,11 +170,11 @@ fn nothing_to_measure_is_nan() {
     for kind in MetricKind::ALL.iter().copied() {
         for link in LINKS {
             let scores = [vec![0.5, 0.1], vec![0.1, 0.4]];
-            let value = metric(kind, &params(), link, &scores, &[1.0, 0.0], None, None, &[]);
+            let value = of_scores(kind, &params(), link, &scores, &[1.0, 0.0], None);
             assert!(kind.fits(link) || value.is_nan(), "{kind:?} {link:?}: {value}");
-            assert!(metric(kind, &params(), link, &scores, &[], None, None, &[]).is_nan());
+            assert!(of_scores(kind, &params(), link, &scores, &[], None).is_nan());
             if kind != R2 {
-                assert!(metric(kind, &params(), link, &scores, &[1.0, 0.0], Some(&[0.0, 0.0]), None, &[]).is_nan(), "{kind:?} {link:?}");
+                assert!(of_scores(kind, &params(), link, &scores, &[1.0, 0.0], Some(&[0.0, 0.0])).is_nan(), "{kind:?} {link:?}");
             }
         }
         assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
@@ -205,7 +210,7 @@ fn many_rows_are_the_naive_mean() {
     let weighted = (0..n).map(|i| (i % 3) as f64 * naive(i)).sum::<f64>() / total;
     assert!((single(Logloss, Link::Sigmoid, &score, &class, Some(&weight)) - weighted).abs() < 1e-13);
     let two = [score.iter().map(|_| 0.0).collect(), score.clone()];
-    assert!((metric(Multiclass, &params(), Link::Softmax, &two, &class, Some(&weight), None, &[]) - weighted).abs() < 1e-13);
+    assert!((of_scores(Multiclass, &params(), Link::Softmax, &two, &class, Some(&weight)) - weighted).abs() < 1e-13);
 }
 
 /// `cargo test --release -p taiga-engine metric_times -- --ignored --nocapture` prints times.
@@ -224,7 +229,7 @@ fn metric_times() {
                     let scores = vec![score.clone(); if link.is_of_one_number() { 1 } else { 2 }];
                     let best = (0..5).map(|_| {
                         let start = std::time::Instant::now();
-                        std::hint::black_box(metric(kind, &params(), link, &scores, &class, w, None, &[]));
+                        std::hint::black_box(of_scores(kind, &params(), link, &scores, &class, w));
                         start.elapsed().as_secs_f64() * 1e3
                     });
                     println!("{kind:?} {link:?} weights {}: {:.2} ms for 200k rows", w.is_some(), best.fold(1e9, f64::min));

@@ -8,8 +8,9 @@ use crate::column::{FeatureType, TimeUnit};
 use crate::dataset::Labels;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
-use crate::model::payload::{invalid, named, params_of, params_text};
-use crate::model::{Feature, History};
+use crate::metrics::MetricSpec;
+use crate::model::payload::{invalid, params_of, params_text};
+use crate::model::{Curve, Feature, History};
 use crate::provenance::{LabelType, Provenance, StructColumn};
 use crate::tree::model::Child;
 use serde::de::{DeserializeOwned, Visitor};
@@ -155,9 +156,21 @@ fn categories(column: &str, names: Vec<Option<String>>, kind: Option<&str>) -> R
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistoryIn {
-    metric: String,
+    metric: Value,
+    set: Option<String>,
     values: Vec<NumberIn>,
     best: u32,
+    #[serde(default)]
+    others: Vec<CurveIn>,
+}
+
+/// A curve beside the one that decides.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CurveIn {
+    metric: Value,
+    set: Option<String>,
+    values: Vec<NumberIn>,
 }
 
 impl HistoryIn {
@@ -166,7 +179,13 @@ impl HistoryIn {
     /// # Errors
     /// For a metric that there is not.
     pub fn history(self) -> Result<History> {
-        Ok(History { metric: named("metric", &self.metric)?, values: numbers(self.values), best: self.best })
+        let metric = |told: Value| match serde_json::from_value::<MetricSpec>(told.clone()) {
+            Ok(metric) => Ok(metric),
+            Err(_) => Err(invalid(format!("its metric {told} is unknown to this build"))),
+        };
+        let curve = |c: CurveIn| Ok(Curve { metric: metric(c.metric)?, set: c.set, values: numbers(c.values) });
+        let others = self.others.into_iter().map(curve).collect::<Result<_>>()?;
+        Ok(History { set: self.set, values: numbers(self.values), best: self.best, others, ..History::new(metric(self.metric)?) })
     }
 }
 

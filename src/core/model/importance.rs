@@ -6,7 +6,8 @@
 use super::fitted::Scoring;
 use crate::encoding::permutation::permutation;
 use crate::error::Result;
-use crate::metrics::{MetricKind, metric, undefined};
+use crate::metrics::{MetricKind, MetricSpec, Rows, metric, undefined};
+use crate::model::score::rows_of;
 use crate::numerics::random::{Purpose, Random};
 use crate::numerics::reduce::{BLOCK, add_in_order, sum, total_weight};
 use crate::objective::Link;
@@ -50,11 +51,11 @@ pub fn shuffled(rows: usize, seed: u64, repeat: u64) -> Vec<u32> {
 /// ```
 /// use taiga_core::metrics::MetricKind;
 /// use taiga_core::model::importance::worse_by;
-/// assert_eq!(worse_by(MetricKind::Rmse, 1.0, 1.5), 0.5);
-/// assert_eq!(worse_by(MetricKind::Accuracy, 1.0, 0.75), 0.25);
+/// assert_eq!(worse_by(&MetricKind::Rmse.into(), 1.0, 1.5), 0.5);
+/// assert_eq!(worse_by(&MetricKind::Accuracy.into(), 1.0, 0.75), 0.25);
 /// ```
-pub fn worse_by(kind: MetricKind, before: f64, after: f64) -> f64 {
-    if kind.larger_is_better() { before - after } else { after - before }
+pub fn worse_by(metric: &MetricSpec, before: f64, after: f64) -> f64 {
+    if metric.larger_is_better() { before - after } else { after - before }
 }
 
 /// The size of each column's Shapley values in a block of rows.
@@ -70,11 +71,11 @@ const SMALL: f64 = f64::from_bits((1023 - 192) << 52);
 
 impl Sizes {
     /// Adds up the sizes of a block's Shapley values.
-    pub fn of_block(explanation: &Explanation, weight: Option<&[f32]>) -> Sizes {
+    pub fn of_block(explanation: &Explanation, weight: Option<&[f64]>) -> Sizes {
         let columns = explanation.values.first().map_or(0, Vec::len);
         let of_column = |column: usize, unit: f64| {
             let of_output = |values: &[f64]| {
-                let size = |row: usize| (values[row] * unit).abs() * weight.map_or(1.0, |w| w[row] as f64);
+                let size = |row: usize| (values[row] * unit).abs() * weight.map_or(1.0, |w| w[row]);
                 sum(values.len(), size)
             };
             add_in_order(explanation.values.iter().map(|output| of_output(&output[column])))
@@ -120,7 +121,7 @@ impl Losses {
         predictions: &[Vec<f64>],
         explanation: &Explanation,
         target: &[f64],
-        weight: Option<&[f32]>,
+        weight: Option<&[f64]>,
     ) -> Result<Losses> {
         let with = own_loss(scoring, predictions, target, weight)?;
         let columns = explanation.values.first().map_or(0, Vec::len);
@@ -139,13 +140,13 @@ impl Losses {
 
 /// The loss of a model: the metric of its loss. A forest, whose scoring names no loss, has the root of the mean squared error of
 /// its means, and Brier's score of its shares: the squared errors of all classes' shares (of two classes, of the second one's).
-fn own_loss(scoring: &Scoring, predictions: &[Vec<f64>], target: &[f64], weight: Option<&[f32]>) -> Result<f64> {
+fn own_loss(scoring: &Scoring, predictions: &[Vec<f64>], target: &[f64], weight: Option<&[f64]>) -> Result<f64> {
     let kind = own_metric(scoring);
     let value = match (scoring.has_no_scores, scoring.link) {
         (true, Link::Sigmoid | Link::Softmax) => brier(predictions, target, weight),
-        _ => metric(kind, &scoring.params, scoring.link, predictions, target, weight, None, &[]),
+        _ => metric(&kind.into(), &Rows { weight, ..rows_of(scoring, predictions, target) }),
     };
-    if value.is_nan() { Err(undefined(kind)) } else { Ok(value) }
+    if value.is_nan() { Err(undefined(&kind.into())) } else { Ok(value) }
 }
 
 fn own_metric(scoring: &Scoring) -> MetricKind {
@@ -153,12 +154,12 @@ fn own_metric(scoring: &Scoring) -> MetricKind {
 }
 
 /// The mean of the squared errors of shares of classes (Brier, "Verification of forecasts expressed in terms of probability", 1950).
-fn brier(shares: &[Vec<f64>], target: &[f64], weight: Option<&[f32]>) -> f64 {
+fn brier(shares: &[Vec<f64>], target: &[f64], weight: Option<&[f64]>) -> f64 {
     // The only share of two classes is the second one's.
     let first = usize::from(shares.len() == 1);
     let of_row = |row: usize| {
         let error = |(k, shares): (usize, &Vec<f64>)| shares[row] - f64::from(target[row] as usize == k + first);
-        shares.iter().enumerate().map(error).fold(0.0, |total, e| total + e * e) * weight.map_or(1.0, |w| w[row] as f64)
+        shares.iter().enumerate().map(error).fold(0.0, |total, e| total + e * e) * weight.map_or(1.0, |w| w[row])
     };
     sum(target.len(), of_row) / total_weight(target.len(), weight)
 }
@@ -220,7 +221,7 @@ mod tests {
     #[test]
     fn blocks_come_to_the_whole() {
         let numbers = |factor: u64| -> Vec<f64> { (0..100u64).map(|i| (i * factor % 101) as f64 / 8.0 - 5.0).collect() };
-        let (p, y, v, w) = (numbers(7), numbers(31), numbers(13), (1..101).map(|i| (i % 3 + 1) as f32).collect::<Vec<f32>>());
+        let (p, y, v, w) = (numbers(7), numbers(31), numbers(13), (1..101).map(|i| (i % 3 + 1) as f64).collect::<Vec<f64>>());
         for (metric, unit) in [(MetricKind::Rmse, 1.0), (MetricKind::Rmse, 1e250), (MetricKind::Mae, 1e250), (MetricKind::Mae, 1.0)] {
             let scoring = scoring(metric, Link::Identity, false);
             let times = |x: &[f64]| x.iter().map(|x| x * unit).collect::<Vec<f64>>();
@@ -231,7 +232,7 @@ mod tests {
             };
             let changes = loss_changes(&scoring, &[block(0..64), block(64..90), block(90..100)]);
             let less: Vec<f64> = p.iter().zip(&v).map(|(p, v)| p - v).collect();
-            let whole = |p: Vec<f64>| score(&scoring, None, vec![p], &y, Some(&w), &[]).unwrap();
+            let whole = |p: Vec<f64>| score(&scoring.metric.into(), &Rows { weight: Some(&w), ..rows_of(&scoring, &[p], &y) }).unwrap();
             let expected = whole(less) - whole(p.clone());
             assert!((changes[0] / expected - 1.0).abs() < 1e-13, "{metric:?} {} {expected}", changes[0]);
             assert_eq!(changes[1], 0.0);

@@ -3,8 +3,7 @@
 use crate::column::categories::Categories;
 use crate::dataset::Labels;
 use crate::error::Result;
-use crate::model::payload::name_of;
-use crate::model::{Feature, History};
+use crate::model::{Curve, Feature, History};
 use crate::provenance::Provenance;
 use crate::tree::model::Child;
 use serde::ser::SerializeMap;
@@ -107,9 +106,30 @@ pub struct HistoryJson<'a>(pub &'a History);
 impl Serialize for HistoryJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = s.serialize_map(None)?;
-        map.serialize_entry("metric", &name_of(&self.0.metric))?;
+        map.serialize_entry("metric", &self.0.metric)?;
+        if let Some(set) = &self.0.set {
+            map.serialize_entry("set", set)?;
+        }
         map.serialize_entry("values", &Numbers(&self.0.values))?;
         map.serialize_entry("best", &self.0.best)?;
+        if !self.0.others.is_empty() {
+            map.serialize_entry("others", &List(|| self.0.others.iter().map(CurveJson)))?;
+        }
+        map.end()
+    }
+}
+
+/// A curve beside the one that decides.
+struct CurveJson<'a>(&'a Curve);
+
+impl Serialize for CurveJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("metric", &self.0.metric)?;
+        if let Some(set) = &self.0.set {
+            map.serialize_entry("set", set)?;
+        }
+        map.serialize_entry("values", &Numbers(&self.0.values))?;
         map.end()
     }
 }

@@ -17,7 +17,7 @@ pub mod validate;
 use crate::column::categories::Categories;
 use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
-use crate::metrics::MetricKind;
+use crate::metrics::MetricSpec;
 use serde::{Deserialize, Serialize};
 
 /// The features of a model that asks about none of them.
@@ -40,20 +40,68 @@ pub struct Feature {
     pub categories: Option<Categories>,
 }
 
-/// The metric of the held-out rows after each round.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// The metrics of the measured rows after each round: the one that decides, and any others.
+#[derive(Clone, Debug, PartialEq)]
 pub struct History {
-    pub metric: MetricKind,
+    /// The metric that decides.
+    pub metric: MetricSpec,
+    /// The name of the rows that it is of, where held-out rows have one.
+    pub set: Option<String>,
     /// One value a round that was fitted, also of those that were cut off again.
     pub values: Vec<f64>,
     /// The round (from 0) with the best value; with early stopping, the last one that was kept.
     pub best: u32,
+    /// What is measured besides, each with as many values.
+    pub others: Vec<Curve>,
 }
+
+/// One metric of some rows, round after round.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    pub metric: MetricSpec,
+    /// The name of the rows, where they have one; [`TRAINING`] for those that are trained on.
+    pub set: Option<String>,
+    pub values: Vec<f64>,
+}
+
+/// What the rows that are trained on are called where they are measured.
+pub const TRAINING: &str = "train";
 
 impl History {
     /// Begins the curve of a metric.
-    pub fn new(metric: MetricKind) -> History {
-        History { metric, values: vec![], best: 0 }
+    pub fn new(metric: impl Into<MetricSpec>) -> History {
+        History { metric: metric.into(), set: None, values: vec![], best: 0, others: vec![] }
+    }
+
+    /// Begins the curves of metrics and sets, of which the first decides; none where there are none.
+    pub fn of(curves: impl IntoIterator<Item = (Option<String>, MetricSpec)>) -> Option<History> {
+        let mut curves = curves.into_iter();
+        let (set, metric) = curves.next()?;
+        let others = curves.map(|(set, metric)| Curve { metric, set, values: vec![] }).collect();
+        Some(History { set, others, ..History::new(metric) })
+    }
+
+    /// Adds the values of the next round, one a curve. Returns whether the first is the best so far.
+    pub fn push_all(&mut self, values: &[f64]) -> bool {
+        self.others.iter_mut().zip(&values[1..]).for_each(|(curve, value)| curve.values.push(*value));
+        self.push(values[0])
+    }
+
+    /// Returns all curves: set, metric and values, that which decides first.
+    pub fn curves(&self) -> impl Iterator<Item = (Option<&str>, &MetricSpec, &[f64])> {
+        let first = (self.set.as_deref(), &self.metric, &self.values[..]);
+        std::iter::once(first).chain(self.others.iter().map(|c| (c.set.as_deref(), &c.metric, &c.values[..])))
+    }
+
+    /// Returns the history of its first rounds.
+    pub fn head(&self, rounds: usize) -> History {
+        let of = |values: &[f64]| values[..rounds.min(values.len())].to_vec();
+        let others = self.others.iter().map(|c| Curve { values: of(&c.values), ..c.clone() }).collect();
+        let mut head = History { metric: self.metric.clone(), set: self.set.clone(), values: vec![], best: 0, others };
+        of(&self.values).into_iter().for_each(|value| {
+            head.push(value);
+        });
+        head
     }
 
     /// Adds the value of the next round. Returns whether it is the best so far.

@@ -2,30 +2,62 @@
 
 use crate::dataset::Labels;
 use crate::error::{Error, Result};
+use crate::metrics::MetricSpec;
 use crate::model::History;
 use crate::params::has_later;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-/// A [`History`] with the metric as text.
+/// A [`History`] as payloads have it.
 #[derive(Serialize, Deserialize)]
-pub struct Curve<'a> {
+pub struct HistoryPayload<'a> {
+    /// The metric; where there are several curves, or sets with names, the JSON list of `[set, metric]` of each.
     metric: Cow<'a, str>,
+    /// The values, curve after curve.
     values: Cow<'a, [f64]>,
     best: u32,
 }
 
-impl<'a> Curve<'a> {
-    /// The curve of a history.
+impl<'a> HistoryPayload<'a> {
+    /// Makes it of a history.
     pub fn of(history: &'a History) -> Self {
-        Curve { metric: name_of(&history.metric).into(), values: history.values.as_slice().into(), best: history.best }
+        if is_plain(history) {
+            let metric = history.metric.to_string().into();
+            return HistoryPayload { metric, values: history.values.as_slice().into(), best: history.best };
+        }
+        let names: Vec<_> = history.curves().map(|(set, metric, _)| (set, metric)).collect();
+        let values: Vec<f64> = history.curves().flat_map(|(_, _, values)| values).copied().collect();
+        HistoryPayload { metric: serde_json::to_string(&names).unwrap_or_default().into(), values: values.into(), best: history.best }
     }
 
-    /// The history, if this build knows its metric.
+    /// Makes the history, if this build knows its metrics.
+    ///
+    /// # Errors
+    /// For metrics that there are not, and values of other than so many curves.
     pub fn history(self) -> Result<History> {
-        Ok(History { metric: named("metric", &self.metric)?, values: self.values.into_owned(), best: self.best })
+        if !self.metric.starts_with('[') {
+            let values = self.values.into_owned();
+            return Ok(History { values, best: self.best, ..History::new(named::<MetricSpec>("metric", &self.metric)?) });
+        }
+        let names = serde_json::from_str::<Vec<(Option<String>, MetricSpec)>>(&self.metric);
+        let names = names.map_err(|e| invalid(format!("its metrics can't be read: {e}")))?;
+        let rounds = self.values.len() / names.len().max(1);
+        let mut history = History::of(names).ok_or_else(|| invalid("its history is of no metric"))?;
+        let mut values = self.values.chunks(rounds.max(1)).map(<[f64]>::to_vec);
+        history.values = values.next().unwrap_or_default();
+        history.others.iter_mut().for_each(|curve| curve.values = values.next().unwrap_or_default());
+        history.best = self.best;
+        if history.values.len() != rounds || values.next().is_some() {
+            return Err(invalid("its curves are of unequal lengths"));
+        }
+        Ok(history)
     }
+}
+
+/// Whether a history is one of a single metric without a parameter, of rows without a name: the only kind that there was at first.
+pub fn is_plain(history: &History) -> bool {
+    history.others.is_empty() && history.set.is_none() && history.metric.is_plain(history.metric.kind())
 }
 
 pub fn invalid(message: impl Into<String>) -> Error {

@@ -4,7 +4,7 @@ use crate::column::FeatureType;
 use crate::encoding::Lookup;
 use crate::envelope::check;
 use crate::error::{Error, Result};
-use crate::model::Feature;
+use crate::model::{Feature, History};
 use crate::provenance::Provenance;
 use crate::tree::model::{Child, Node};
 use std::collections::HashSet;
@@ -14,6 +14,17 @@ pub fn validate_feature_names(features: &[Feature]) -> Result<()> {
     check(!features.is_empty(), || "it has no feature".into())?;
     let mut names = HashSet::with_capacity(features.len());
     features.iter().try_for_each(|f| check(names.insert(f.name.as_str()), || format!("the feature `{}` stands twice", f.name)))
+}
+
+/// Each curve of a history has a value a round, and none stands twice.
+pub fn validate_curves(history: &History) -> Result<()> {
+    let rounds = history.values.len();
+    let mut names = HashSet::new();
+    for (set, metric, values) in history.curves() {
+        check(values.len() == rounds, || format!("the curve of {metric} has {} values of {rounds}", values.len()))?;
+        check(names.insert((set, metric.to_string())), || format!("the curve of {metric} stands twice"))?;
+    }
+    Ok(())
 }
 
 /// Computed columns are some of those that a model reads.

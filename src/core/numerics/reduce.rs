@@ -36,16 +36,71 @@ pub fn add_in_order(block_sums: impl IntoIterator<Item = f64>) -> f64 {
 /// assert_eq!(taiga_core::numerics::reduce::sum(10_000, |row| row as f64), 49_995_000.0);
 /// ```
 pub fn sum(n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
+    sum_blocks(n, |rows| block_sum(rows, &value))
+}
+
+/// Computes the total of what `of_block(rows)` gives for each block of `0..n`, in block order; on several threads where rows are many.
+///
+/// ```
+/// assert_eq!(taiga_core::numerics::reduce::sum_blocks(10_000, |rows| rows.len() as f64), 10_000.0);
+/// ```
+pub fn sum_blocks(n: usize, of_block: impl Fn(Range<usize>) -> f64 + Sync) -> f64 {
+    if n < PARALLEL { add_in_order(blocks(n).map(of_block)) } else { add_in_order(map_blocks(n, of_block)) }
+}
+
+/// Returns what `of_block(rows)` gives for each block of `0..n`, in block order; on several threads where rows are many.
+pub fn map_blocks<T: Send>(n: usize, of_block: impl Fn(Range<usize>) -> T + Sync) -> Vec<T> {
     if n < PARALLEL {
-        return add_in_order(blocks(n).map(|rows| block_sum(rows, &value)));
+        return blocks(n).map(of_block).collect();
     }
-    let of_block = |b: usize| block_sum(b * BLOCK..n.min((b + 1) * BLOCK), &value);
-    add_in_order((0..n.div_ceil(BLOCK)).into_par_iter().map(of_block).collect::<Vec<f64>>())
+    let of_number = |b: usize| of_block(b * BLOCK..n.min((b + 1) * BLOCK));
+    (0..n.div_ceil(BLOCK)).into_par_iter().with_min_len(4).map(of_number).collect()
+}
+
+/// Adds numbers in fixed point, so that no order of them leaves a trace: in units of a part in 2^88 of a power of two near the largest
+/// of them, of which there may be 2^37.
+///
+/// ```
+/// use taiga_core::numerics::reduce::FixedSum;
+/// let fixed = FixedSum::new(0.25);
+/// assert_eq!(fixed.value(fixed.term(0.25) + fixed.term(-0.125)), 0.125);
+/// ```
+#[derive(Clone, Copy)]
+pub struct FixedSum {
+    /// A power of two that makes the largest about 1.
+    scale: f64,
+}
+
+/// What a number of about 1 is a multiple of.
+const FIXED_UNIT: f64 = 1.0 / (1u128 << 88) as f64;
+
+impl FixedSum {
+    /// Makes one for numbers whose sizes are at most about `largest`.
+    pub fn new(largest: f64) -> FixedSum {
+        let exponent = if largest > 0.0 && largest.is_finite() { libm::ilogb(largest) } else { 0 };
+        FixedSum { scale: libm::ldexp(1.0, -exponent.clamp(-1000, 1000)) }
+    }
+
+    /// Makes one for weights, each 1 where there are none.
+    pub fn of_weights(weight: Option<&[f64]>) -> FixedSum {
+        FixedSum::new(weight.map_or(1.0, |w| w.par_iter().with_min_len(PARALLEL).copied().reduce(|| 0.0, f64::max)))
+    }
+
+    /// Returns a number as a sum takes it.
+    #[inline(always)]
+    pub fn term(self, x: f64) -> i128 {
+        (x * self.scale * (1.0 / FIXED_UNIT)) as i128
+    }
+
+    /// Returns what a sum of these is.
+    pub fn value(self, sum: i128) -> f64 {
+        sum as f64 * FIXED_UNIT / self.scale
+    }
 }
 
 /// Returns the sum of the weights of `n` rows; `n` where there are no weights.
-pub fn total_weight(n: usize, weight: Option<&[f32]>) -> f64 {
-    weight.map_or(n as f64, |w| sum(n, |i| w[i] as f64))
+pub fn total_weight<W: Copy + Into<f64> + Sync>(n: usize, weight: Option<&[W]>) -> f64 {
+    weight.map_or(n as f64, |w| sum(n, |i| w[i].into()))
 }
 
 /// Computes Σ weight · value / Σ weight, finite for finite values however large; 0 where there is no
@@ -53,17 +108,17 @@ pub fn total_weight(n: usize, weight: Option<&[f32]>) -> f64 {
 ///
 /// ```
 /// use taiga_core::numerics::reduce::weighted_mean;
-/// assert_eq!(weighted_mean(&[1.0, 4.0], Some(&[2.0, 1.0])), 2.0);
-/// assert_eq!(weighted_mean(&[1.5e308, 1.5e308], None), 1.5e308);
+/// assert_eq!(weighted_mean(&[1.0, 4.0], Some(&[2f32, 1.0])), 2.0);
+/// assert_eq!(weighted_mean::<f32>(&[1.5e308, 1.5e308], None), 1.5e308);
 /// ```
-pub fn weighted_mean(values: &[f64], weight: Option<&[f32]>) -> f64 {
+pub fn weighted_mean<W: Copy + Into<f64> + Sync>(values: &[f64], weight: Option<&[W]>) -> f64 {
     let n = values.len();
     let total = total_weight(n, weight);
     if total <= 0.0 {
         return 0.0;
     }
     let scaled = |unit: f64| match weight {
-        Some(w) => sum(n, |i| w[i] as f64 * (values[i] * unit)) / total / unit,
+        Some(w) => sum(n, |i| w[i].into() * (values[i] * unit)) / total / unit,
         None => sum(n, |i| values[i] * unit) / total / unit,
     };
     let plain = scaled(1.0);
@@ -148,11 +203,11 @@ mod tests {
 
     #[test]
     fn means_of_extremes_are_finite() {
-        assert_eq!(weighted_mean(&[], None), 0.0);
-        assert_eq!(weighted_mean(&[3.0], Some(&[0.0])), 0.0);
-        assert!((weighted_mean(&[1e300; 5000], Some(&[3e38; 5000])) / 1e300 - 1.0).abs() < 1e-12);
-        assert!((weighted_mean(&[1e-300; 7], None) / 1e-300 - 1.0).abs() < 1e-15);
-        assert_eq!(weighted_mean(&[f64::MAX, -f64::MAX], None), 0.0);
+        assert_eq!(weighted_mean::<f32>(&[], None), 0.0);
+        assert_eq!(weighted_mean(&[3.0], Some(&[0f32])), 0.0);
+        assert!((weighted_mean(&[1e300; 5000], Some(&[3e38f32; 5000])) / 1e300 - 1.0).abs() < 1e-12);
+        assert!((weighted_mean::<f32>(&[1e-300; 7], None) / 1e-300 - 1.0).abs() < 1e-15);
+        assert_eq!(weighted_mean::<f32>(&[f64::MAX, -f64::MAX], None), 0.0);
     }
 
     #[test]

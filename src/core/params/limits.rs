@@ -149,7 +149,7 @@ impl<P, T> Check<P, T> for By<P> {
 
 /// Declares a struct of parameters: each is a field with its meaning, its default, and what values it takes, in the order in which
 /// they are checked. `local`: the parameters that say how a fit is done and never change its result. `held_out`: those that need
-/// held-out rows, the first to be told of first. `together`: functions that check what does not go together, after all others.
+/// held-out rows, the first to be told of first; `unless`: where what this says is not so. `together`: functions that check what does not go together, after all others.
 macro_rules! params {
     (
         $(#[$meta:meta])*
@@ -157,7 +157,7 @@ macro_rules! params {
             $($(#[$doc:meta])* pub $field:ident: $type:ty = $default:expr $(=> $limit:expr)?,)*
         }
         local { $($local:ident),* }
-        held_out { $($held_out:ident),* }
+        held_out { $($held_out:ident $(unless $instead:ident)?),* }
         together { $($together:ident),* }
     ) => {
         $(#[$meta])*
@@ -247,7 +247,7 @@ macro_rules! params {
 
             /// Returns the names of the given parameters that need held-out rows.
             pub fn needing_held_out(&self) -> impl Iterator<Item = &'static str> {
-                let all: &[(&'static str, bool)] = &[$((stringify!($held_out), self.$held_out.is_some())),*];
+                let all: &[(&'static str, bool)] = &[$((stringify!($held_out), self.$held_out.is_some() $(&& !self.$instead())?)),*];
                 all.iter().filter(|(_, given)| *given).map(|(name, _)| *name).collect::<Vec<_>>().into_iter()
             }
 

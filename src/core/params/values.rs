@@ -1,5 +1,6 @@
 //! What XGBoost, LightGBM, CatBoost and scikit-learn call the values of parameters, and what is to be said of them here.
 
+use crate::error::nearest;
 use serde_json::Value;
 
 /// What is known of a value that a parameter can't have.
@@ -38,6 +39,9 @@ const MEANS: &[(&str, &[&str], &str)] = &[
     ("loss", &["reg:expectileerror"], "expectile"),
     ("loss", &["logcosh", "log-cosh"], "log_cosh"),
     ("loss", &["mean_absolute_percentage_error"], "mape"),
+    ("loss", &["multilogloss", "multi_label", "multilabel_logloss"], "multilabel"),
+    ("multi_strategy", &["multi_output_tree"], "one_tree"),
+    ("multi_strategy", &["one_output_per_tree"], "tree_each"),
     ("loss", &["multiclassova", "multiclass_ova", "ovr", "multiclassonevsall"], "ova"),
     ("loss", &["rmsewithuncertainty", "normal"], "gaussian"),
     ("loss", &["focal_loss", "sigmoid_focal_loss"], "focal"),
@@ -128,7 +132,6 @@ const NOTES: &[(&str, &[&str], &str)] = &[
         &["rank:map", "queryrmse", "querysoftmax", "querycrossentropy", "stochasticfilter", "stochasticrank"],
         "there is none such; \"lambdarank\", \"pairwise\", \"xendcg\" and \"yetirank\" rank",
     ),
-    ("loss", &["multicrossentropy", "multilogloss"], "there are no several targets; loss=\"ova\" is for one of several classes"),
     ("loss", &["fair", "lq"], "there is none such; loss=\"huber\", \"log_cosh\", \"mae\" and \"quantile\" are robust"),
     ("loss", &["reg:squaredlogerror", "rmsle", "msle"], "there is none; take pl.col(\"y\").log1p() as the target of loss=\"rmse\""),
     (
@@ -137,14 +140,19 @@ const NOTES: &[(&str, &[&str], &str)] = &[
         "there is none; loss=\"logloss\" is for two classes",
     ),
     ("loss", &["multiquantile"], "loss=\"quantile\" with a list, as alpha=[0.05, 0.5, 0.95], has several quantiles in one model"),
-    ("loss", &["multirmse", "multi"], "a model has one target; fit one for each"),
+    ("loss", &["multirmse", "multi"], "a struct or lists as target are several targets: loss=\"rmse\" is for them too"),
+    (
+        "loss",
+        &["multicrossentropy"],
+        "a struct or lists of probabilities as target are several targets: loss=\"cross_entropy\" is for them too",
+    ),
     ("metric", &["none", "null", "na", "custom", ""], "leave it out: the loss itself is measured"),
     (
         "metric",
-        &["aucpr", "average_precision", "prauc", "auc_mu", "f1", "totalf1", "recall", "mcc", "kappa", "ams"],
-        "there is none such; \"auc\", \"logloss\" and \"accuracy\" are measured for classes",
+        &["auc_mu", "recall", "kappa", "ams"],
+        "there is none such; \"auc\", \"logloss\", \"f1\", \"mcc\" and \"balanced_accuracy\" are measured for classes",
     ),
-    ("metric", &["smape", "rmsle", "msle", "fair", "medianabsoluteerror"], "there is none such; \"mae\", \"rmse\" and \"r2\" are measured"),
+    ("metric", &["smape", "fair", "medianabsoluteerror"], "there is none such; \"mae\", \"mape\", \"rmsle\" and \"r2\" are measured"),
     ("metric", &["pfound", "dcg"], "there is none such; \"ndcg\", \"map\", \"mrr\" and \"precision\" are measured by group"),
     ("policy", &["gbdt", "gbtree", "gbrt", "plain", "ordered"], "policy is how trees grow: \"symmetric\", \"depthwise\" or \"leafwise\""),
     ("row_sample", &["bayesian", "poisson"], "there is none such: \"bernoulli\", \"goss\" and \"mvs\" draw rows"),
@@ -209,7 +217,8 @@ pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Adv
         let note = || NOTES.iter().find(|(of, theirs, _)| *of == parameter && theirs.contains(&text));
         means.map(|(.., ours)| Advice::Means((*ours).into(), vec![])).or_else(|| note().map(|(.., note)| Advice::Note(note)))
     };
-    find(&text).or_else(|| with_arguments(parameter, &text, variants)).or_else(|| match (parameter, &text) {
+    let near = || nearest(&text, variants.iter().map(String::as_str)).map(|ours| Advice::Means(ours.into(), vec![]));
+    find(&text).or_else(|| with_arguments(parameter, &text, variants)).or_else(near).or_else(|| match (parameter, &text) {
         // Our own words in other letters.
         ("device", text) if value.as_str() != Some(text) && is_device(text) => Some(Advice::Means(text.as_str().into(), vec![])),
         // GPUs by number: "gpu:1", "1".
@@ -228,15 +237,16 @@ fn is_device(text: &str) -> bool {
 
 /// A list where one word is asked for, or a list of words in other letters.
 fn of_list(parameter: &str, items: &[Value], variants: &[String]) -> Option<Advice> {
-    if parameter == "ctr" {
+    if matches!(parameter, "ctr" | "metric") {
+        let is_ours = |s: &str| variants.iter().any(|v| s.split('@').next() == Some(v));
         let one = |item: &Value| match advice(parameter, item, variants) {
-            _ if item.as_str().is_some_and(|s| variants.iter().any(|v| v == s)) => Some(item.clone()),
+            _ if item.as_str().is_some_and(is_ours) => Some(item.clone()),
             Some(Advice::Means(ours, _)) => Some(ours),
             _ => None,
         };
         return items.iter().map(one).collect::<Option<Vec<Value>>>().map(|ours| Advice::Means(ours.into(), vec![]));
     }
-    if !matches!(parameter, "metric" | "loss" | "policy" | "border_method" | "row_sample") {
+    if !matches!(parameter, "loss" | "policy" | "border_method" | "row_sample") {
         return None;
     }
     let first = items.first()?;
@@ -249,7 +259,20 @@ fn of_list(parameter: &str, items: &[Value], variants: &[String]) -> Option<Advi
 /// CatBoost's words with arguments, as `Quantile:alpha=0.9`, and XGBoost's, as `tweedie-nloglik@1.5`.
 fn with_arguments(parameter: &str, text: &str, variants: &[String]) -> Option<Advice> {
     let (word, arguments) = text.split_once([':', '@', ';'])?;
+    if variants.iter().any(|ours| ours == word) && text.contains('@') {
+        // Our own name with what it does not take.
+        return None;
+    }
     let Advice::Means(ours, mut others) = advice(parameter, &word.into(), variants)? else { return None };
+    if let ("metric", Some(name)) = (parameter, ours.as_str()) {
+        // A metric has its number behind an @, whoever's it is: `NDCG:top=5`, `Quantile:alpha=0.9`.
+        let number = arguments.split(';').find_map(|argument| {
+            let (of, number) = argument.split_once('=').unwrap_or(("", argument));
+            let is_its = of.is_empty() || matches!(of, "top" | "alpha" | "delta" | "variance_power");
+            number.trim_end_matches('-').parse::<f64>().ok().filter(|_| is_its)
+        });
+        return Some(Advice::Means(number.map_or(ours.clone(), |number| format!("{name}@{number}").into()), others));
+    }
     for argument in arguments.split(';') {
         let Some((name, value)) = argument.split_once('=') else { continue };
         let Ok(value) = value.parse::<f64>() else { continue };

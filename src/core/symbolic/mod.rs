@@ -1,10 +1,11 @@
 //! Formulas that users write as text, differentiated, checked, and made into programs that every device runs with the same bits.
 //!
-//! [`mod@graph`]: values, their simplification and their derivatives; [`mod@parse`]: text; [`program`]: instructions on registers;
+//! Losses stand here, [`metric`] has metrics. [`mod@graph`]: values, their simplification and their derivatives; [`mod@parse`]: text; [`program`]: instructions on registers;
 //! [`run`]: the CPU's loops over tiles of rows. A formula is differentiated once, by the chain rule on a graph in which equal values are
 //! one (Griewank and Walther, "Evaluating Derivatives", 2008).
 
 mod graph;
+mod metric;
 mod parse;
 pub mod program;
 pub mod run;
@@ -12,6 +13,7 @@ pub mod run;
 #[cfg(test)]
 mod tests;
 
+pub use metric::{CustomMetric, MetricFormulas};
 pub use parse::MOST_COLUMNS;
 pub use program::Program;
 
@@ -57,6 +59,9 @@ pub struct CustomLoss {
     pub link: CustomLink,
 }
 
+/// What formulas of a loss call the raw score.
+const SCORE: &str = "f";
+
 /// The error of a loss that can't be fitted.
 fn fault(what: impl std::fmt::Display) -> Error {
     Error::parameter("loss", format!("of the loss of your own: {what}"))
@@ -72,7 +77,7 @@ impl CustomLoss {
         // The inputs come first, so that they stand in one order everywhere.
         graph.input(Input::Target);
         graph.input(Input::Score);
-        let value = parse(&self.value, &mut graph, &mut columns).map_err(fault)?;
+        let value = parse(&self.value, SCORE, &mut graph, &mut columns).map_err(fault)?;
         if graph.as_number(value).is_some() {
             return Err(fault("it is a constant, and trees have nothing to lower"));
         }
@@ -80,7 +85,7 @@ impl CustomLoss {
             return Err(fault("it does not depend on the raw score f, so that trees have nothing to lower"));
         }
         let gradient = graph.derivative(value);
-        let given = self.hessian.as_ref().map(|text| parse(text, &mut graph, &mut columns)).transpose();
+        let given = self.hessian.as_ref().map(|text| parse(text, SCORE, &mut graph, &mut columns)).transpose();
         let given = given.map_err(|what| fault(format_args!("its hessian: {what}")))?;
         let hessian = given.unwrap_or_else(|| graph.derivative(gradient));
         if graph.is_full() {

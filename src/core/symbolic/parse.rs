@@ -4,7 +4,7 @@
 //! formula    [name = expression ;]… expression
 //! expression numbers, names, ( ), + - * / **, < <= > >= == !=, & | ~, functions,
 //!            when(condition).then(a)[.when(condition).then(b)]….otherwise(c)
-//! names      y the target, f the raw score, what stands before a =, and columns: in backticks, or as they are
+//! names      y the target, f the raw score (of metrics p the prediction), what stands before a =, and columns: in backticks, or as they are
 //! ```
 
 use super::graph::{Binary, Graph, Id, Input, Unary};
@@ -62,27 +62,30 @@ impl Value {
     }
 }
 
-/// Returns what a formula reads by a name of its own.
-fn input(name: &str) -> Option<Input> {
-    match name {
-        "y" => Some(Input::Target),
-        "f" => Some(Input::Score),
-        _ => None,
-    }
-}
-
-/// Reads a formula into a graph and returns its value; columns that it names stand behind those in `columns`.
+/// Reads a formula into a graph and returns its value; columns that it names stand behind those in `columns`. `score`: what it calls
+/// the score or prediction.
 ///
 /// # Errors
 /// What is wrong with the text, and where.
-pub(super) fn parse(text: &str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Id, String> {
+pub(super) fn parse(text: &str, score: &'static str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Id, String> {
+    let value = read(text, score, graph, columns)?;
+    if value.is_condition {
+        return Err("it is a condition, and no number: take when(condition).then(a).otherwise(b)".into());
+    }
+    Ok(value.id)
+}
+
+/// Reads a formula of which a mean is taken, as [`parse`] does; a condition is 1 or 0.
+pub(super) fn parse_mean(text: &str, score: &'static str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Id, String> {
+    Ok(read(text, score, graph, columns)?.id)
+}
+
+fn read(text: &str, score: &'static str, graph: &mut Graph, columns: &mut Vec<String>) -> Result<Value, String> {
     if text.len() > LONGEST_TEXT {
         return Err(format!("its formula has {} bytes, {LONGEST_TEXT} are the most", text.len()));
     }
     let tokens = tokens(text)?;
-    let mut parser = Parser { tokens, at: 0, graph, columns, named: vec![], depth: 0 };
-    let value = parser.formula()?;
-    parser.expect_number(value)
+    Parser { tokens, at: 0, score, graph, columns, named: vec![], depth: 0 }.formula()
 }
 
 /// Cuts a text into tokens, each with its place.
@@ -151,6 +154,8 @@ fn number_length(text: &[u8]) -> usize {
 struct Parser<'a> {
     tokens: Vec<(usize, Token)>,
     at: usize,
+    /// What the formula calls the score.
+    score: &'static str,
     graph: &'a mut Graph,
     columns: &'a mut Vec<String>,
     /// What stands before a =.
@@ -169,6 +174,14 @@ impl Parser<'_> {
         let token = self.peek().clone();
         self.at = (self.at + 1).min(self.tokens.len() - 1);
         token
+    }
+
+    /// Returns what a formula reads by a name of its own.
+    fn input(&self, name: &str) -> Option<Input> {
+        match name {
+            "y" => Some(Input::Target),
+            _ => (name == self.score).then_some(Input::Score),
+        }
     }
 
     fn takes(&mut self, sign: &str) -> bool {
@@ -201,13 +214,6 @@ impl Parser<'_> {
         }
     }
 
-    fn expect_number(&self, value: Value) -> Parsed<Id> {
-        if !value.is_condition {
-            return Ok(value.id);
-        }
-        Err("it is a condition, and no number: take when(condition).then(a).otherwise(b)".into())
-    }
-
     fn expect_condition(&self, value: Value, by: &str) -> Parsed<Id> {
         if value.is_condition { Ok(value.id) } else { Err(format!("{by} needs conditions, as y > f, and is given a number")) }
     }
@@ -224,7 +230,7 @@ impl Parser<'_> {
             }
             if let Token::Name(name) = self.next() {
                 self.next();
-                if input(&name).is_some() || self.named.iter().any(|(other, _)| *other == name) {
+                if self.input(&name).is_some() || self.named.iter().any(|(other, _)| *other == name) {
                     return Err(format!("`{name}` is given a second meaning"));
                 }
                 let value = self.expression()?;
@@ -393,7 +399,7 @@ impl Parser<'_> {
     }
 
     fn name(&mut self, name: String) -> Parsed<Value> {
-        if let Some(input) = input(&name) {
+        if let Some(input) = self.input(&name) {
             return Ok(Value::number(self.graph.input(input)));
         }
         if let Some((_, value)) = self.named.iter().find(|(other, _)| *other == name) {

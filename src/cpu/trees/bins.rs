@@ -319,6 +319,18 @@ impl BorderSums {
         }
     }
 
+    /// As [`BorderSums::fill`], of bins that have numbers, with a step of every one.
+    #[inline(always)]
+    pub fn fill_every(&mut self, bins: &NodeBins<'_>, first: usize) {
+        let n = match bins {
+            NodeBins::Wide { gradient, .. } => gradient.len(),
+            NodeBins::Packed { bins, .. } => bins.len(),
+            NodeBins::Rows { .. } | NodeBins::Sparse(_) => return self.fill(bins, first, 1),
+        };
+        self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
+        self.fill_all(bins, first, n);
+    }
+
     /// Makes a step of every bin.
     #[inline(always)]
     fn fill_all(&mut self, bins: &NodeBins<'_>, first: usize, n: usize) {

@@ -3,7 +3,9 @@
 //! of the sequence are tried.
 
 use super::bins::{MAX_BINS, NodeBins};
+use super::evaluate_shared::output_score;
 use super::histogram::expand;
+use super::lanes::SharedTree;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::SearchNode;
@@ -22,6 +24,63 @@ fn sums_of_bins(bins: &NodeBins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
         }
         _ => (0..count).for_each(|i| out[i] = bins.at(i)),
     }
+}
+
+/// Finds the subset that gains most in a tree that several outputs share, as [`best_subset`] does for one: categories are sorted by the
+/// output whose values differ most between them. `bins` and `totals`: of each output; the sums on the left are those of all together.
+pub fn best_shared_subset(
+    bins: &[NodeBins<'_>],
+    count: usize,
+    totals: &[Sums],
+    rules: &SplitRules,
+    tree: &SharedTree,
+) -> Option<(f64, Sums, CodeSet)> {
+    let outputs = totals.len();
+    let mut sums = vec![[Sums::default(); MAX_BINS]; outputs];
+    bins.iter().zip(&mut sums).for_each(|(bins, out)| sums_of_bins(bins, count, out));
+    let score = |k: usize, sums: Sums, more_l2: f64| output_score(sums, tree.quantizers[k].scales(), &tree.rules[k], more_l2);
+    let l2 = |k: usize| tree.rules[k].params.categories.l2;
+    let smooth = |k: usize| tree.rules[k].params.categories.smooth;
+    let spread = |k: usize| (1..count).fold(0.0, |total, code| total + score(k, sums[k][code], smooth(k)));
+    let widest = (1..outputs).fold((0, spread(0)), |best, k| if spread(k) > best.1 { (k, spread(k)) } else { best }).0;
+    let scales = tree.quantizers[widest].scales();
+    let of_code = |code: usize| tree.together((0..outputs).map(|k| sums[k][code]));
+    let value = |code: usize| {
+        let Sums { gradient, hessian, .. } = sums[widest][code];
+        gradient as f64 * scales.gradient / (hessian as f64 * scales.hessian + smooth(widest))
+    };
+    let mut order: Vec<(f64, usize)> = (1..count).filter(|code| of_code(*code).hessian > 0).map(|code| (value(code), code)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let most = (rules.categories.most as usize).min(order.len().div_ceil(2));
+    let parent = (0..outputs).fold(0.0, |total, k| total + score(k, totals[k], 0.0));
+    let mut best: Option<(f64, Sums, bool, usize)> = None;
+    for reversed in [false, true] {
+        let mut inside = vec![Sums::default(); outputs];
+        for n in 1..=most {
+            let code = if reversed { order[order.len() - n].1 } else { order[n - 1].1 };
+            inside.iter_mut().zip(&sums).for_each(|(inside, sums)| *inside = *inside + sums[code]);
+            let outside: Vec<Sums> = totals.iter().zip(&inside).map(|(total, inside)| *total - *inside).collect();
+            let (right, left) = (tree.together(inside.iter().copied()), tree.together(outside.iter().copied()));
+            if !rules.large_enough(right) {
+                continue;
+            }
+            if !rules.large_enough(left) {
+                break;
+            }
+            let gain = (0..outputs).fold(-parent, |gain, k| gain + score(k, inside[k], l2(k)) + score(k, outside[k], l2(k)));
+            if gain > rules.min_gain && best.is_none_or(|b| gain > b.0) {
+                best = Some((gain, left, reversed, n));
+            }
+        }
+    }
+    best.map(|(gain, left, reversed, n)| (gain, left, of_ends(&order, reversed, n)))
+}
+
+/// Returns the first or the last `n` codes in an order.
+fn of_ends(order: &[(f64, usize)], reversed: bool, n: usize) -> CodeSet {
+    let mut set = CodeSet::default();
+    (0..n).for_each(|i| set.insert(if reversed { order[order.len() - 1 - i].1 } else { order[i].1 } as u8));
+    set
 }
 
 /// Finds the subset of categories that gains most when it goes right and all others go left: the gain, the sums of those on the
@@ -60,9 +119,5 @@ pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: 
             }
         }
     }
-    best.map(|(gain, left, reversed, n)| {
-        let mut set = CodeSet::default();
-        (0..n).for_each(|i| set.insert(if reversed { order[order.len() - 1 - i].1 } else { order[i].1 } as u8));
-        (gain, left, set)
-    })
+    best.map(|(gain, left, reversed, n)| (gain, left, of_ends(&order, reversed, n)))
 }

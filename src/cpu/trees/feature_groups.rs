@@ -24,7 +24,9 @@ pub struct Group {
     /// The slot of each node's histogram.
     slots: Vec<usize>,
     pub used_slots: usize,
-    /// How many histograms there is room for, of how many bytes each.
+    /// How many histograms a slot has: one for each output that shares the trees.
+    pub outputs: usize,
+    /// How many slots there is room for, of how many bytes each.
     pub room: usize,
     pub histogram_bytes: u64,
 }
@@ -41,7 +43,12 @@ impl Group {
         let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
         let shares = (0..members).map(share).collect();
         let histogram_bytes = of_histogram(features, &plan, counted);
-        Group { first, open: index == 0, shares, plan, pending: vec![], slots: vec![], used_slots: 0, room: 0, histogram_bytes }
+        Group { first, open: index == 0, shares, plan, pending: vec![], slots: vec![], used_slots: 0, outputs: 1, room: 0, histogram_bytes }
+    }
+
+    /// Returns the group with a histogram of each node for each of `outputs`.
+    pub fn shared_by(self, outputs: usize) -> Group {
+        Group { histogram_bytes: self.histogram_bytes.saturating_mul(outputs as u64), outputs, ..self }
     }
 
     /// Forgets the last tree's histograms.
@@ -66,7 +73,7 @@ impl Group {
 
     /// Assigns a slot to `node`, whose histogram will be partial histogram number `partial`.
     fn sum_alone(&mut self, node: NodeId, partial: usize, packed: bool) {
-        self.pending.push(Pending { partial, smaller: self.used_slots, larger: None, packed: [packed; 2] });
+        self.pending.push(Pending { partial, output: 0, smaller: self.used_slots, larger: None, packed: [packed; 2] });
         self.set_slot(node, self.used_slots);
         self.used_slots += 1;
     }
@@ -94,7 +101,13 @@ impl Group {
             return 2;
         }
         let (smaller, larger) = if d.left_is_smaller { (d.left, d.right) } else { (d.right, d.left) };
-        self.pending.push(Pending { partial, smaller: self.used_slots, larger: Some(parent), packed: [packed(smaller), packed(larger)] });
+        self.pending.push(Pending {
+            partial,
+            output: 0,
+            smaller: self.used_slots,
+            larger: Some(parent),
+            packed: [packed(smaller), packed(larger)],
+        });
         self.set_slot(smaller, self.used_slots);
         self.set_slot(larger, parent);
         self.used_slots += 1;

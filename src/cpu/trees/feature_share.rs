@@ -3,6 +3,7 @@
 use super::bins::{NodeBins, NodeHistogram, as_packed};
 use super::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use super::histogram::{MAX_ROWS, unpack};
+use super::lanes::Lanes;
 use super::shard::Shard;
 use super::sparse_bins::SparseBinShare;
 use multiversion::multiversion;
@@ -17,6 +18,8 @@ use taiga_core::tree::steps::Candidate;
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
     pub partial: usize,
+    /// Which of the outputs that share the tree it is of.
+    pub output: usize,
     pub smaller: usize,
     /// The slot that holds the parent's histogram and becomes the larger child's; none for a root.
     pub larger: Option<usize>,
@@ -37,6 +40,8 @@ pub struct Merge<'a> {
     pub slots: usize,
     pub shards: &'a [&'a Shard],
     pub quantizer: &'a GradientQuantizer,
+    /// The lanes of partial histograms, where several outputs share the tree.
+    pub lanes: Option<Lanes>,
 }
 
 /// The features of one thread with their histograms: `[slot][feature]`, the gradients of all bins, then the hessians, then the
@@ -159,7 +164,9 @@ impl FeatureShare {
         start..start + self.bins[k] * if self.counted { 3 } else { 2 }
     }
 
-    fn bins(&self, slot: usize, k: usize) -> NodeBins<'_> {
+    /// Returns the bins of the share's feature `k`, one with a column, in a slot.
+    #[inline(always)]
+    pub(super) fn slot_bins(&self, slot: usize, k: usize) -> NodeBins<'_> {
         let n = self.bins[k];
         let numbers = &self.slots[self.range(slot, k)];
         if self.packed[slot] {
@@ -176,7 +183,7 @@ impl FeatureShare {
         match *place {
             NodeHistogram::Slot { slot, total } => match k.checked_sub(self.columns.len()) {
                 Some(k) => NodeBins::Sparse(self.sparse.bins(k, slot, total)),
-                None => self.bins(slot, k),
+                None => self.slot_bins(slot, k),
             },
             NodeHistogram::Rows { rows, statistics, columns } => {
                 NodeBins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
@@ -193,11 +200,12 @@ impl FeatureShare {
             range.end = range.start + n;
         }
         let planes = &merge.quantizer.planes;
+        let lane = |p: usize, plane: Plane| merge.lanes.map(|lanes| (lanes.of(pending.output, p, plane), lanes.width));
         let numbers = &mut self.slots[range.clone()];
         if pending.packed[0] {
             let mut first = true;
             for shard in merge.shards {
-                shard.groups[self.group].partial_bins(pending.partial, 1, 0, column, n, |bins| {
+                shard.groups[self.group].partial_bins(pending.partial, (1, 0), lane(0, Plane::Both), column, n, |bins| {
                     add_packed(numbers, bins, first);
                     first = false;
                 });
@@ -211,7 +219,7 @@ impl FeatureShare {
             let (hessian, count) = rest.split_at_mut(n);
             for shard in merge.shards {
                 for (p, plane) in planes.iter().enumerate() {
-                    shard.groups[self.group].partial_bins(pending.partial, planes.len(), p, column, n, |bins| {
+                    shard.groups[self.group].partial_bins(pending.partial, (planes.len(), p), lane(p, *plane), column, n, |bins| {
                         add_plane(*plane, bins, BinsMut { gradient, hessian, count });
                     });
                 }
@@ -290,7 +298,7 @@ impl FeatureShare {
     /// Returns the sums over all rows of the node in a slot; none where this share has no feature with a column of its own.
     pub fn node_sums(&self, slot: usize) -> Option<Sums> {
         (!self.columns.is_empty()).then(|| {
-            let b = self.bins(slot, 0);
+            let b = self.slot_bins(slot, 0);
             b.total(0..self.bins[0])
         })
     }

@@ -29,6 +29,7 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) -> Result<()> {
         Ok(out)
     }
     shard.target = take(&batches, &data.target, shard.rows)?;
+    shard.more_targets = data.more_targets.iter().map(|t| take(&batches, t, shard.rows)).collect::<Result<_>>()?;
     shard.weight = data.weight.as_ref().map(|w| take(&batches, w, shard.rows)).transpose()?;
     shard.scores = data.scores.iter().map(|s| take(&batches, s, shard.rows)).collect::<Result<_>>()?;
     shard.columns = data.columns.iter().map(|c| take(&batches, c, shard.rows)).collect::<Result<_>>()?;

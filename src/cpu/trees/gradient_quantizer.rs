@@ -66,6 +66,17 @@ impl Magnitudes {
         self.sums.push((sum_g, sum_h));
     }
 
+    /// Whether the largest of the values of `rows` rows leaves typical ones too few steps of 16 bits.
+    fn are_wide(&self, rows: usize, unit_hessian: bool) -> bool {
+        let (mut g, mut h) = (0.0, 0.0);
+        for s in &self.sums {
+            g += s.0;
+            h += s.1;
+        }
+        let dwarfs = |bits: u32, sum: f64| f32::from_bits(bits) as f64 * rows as f64 > WIDE_RATIO * sum && sum > 0.0;
+        dwarfs(self.gradient_bits, g) || (!unit_hessian && dwarfs(self.hessian_bits, h))
+    }
+
     /// Adds the magnitudes of the rows of other processes, which have whole batches.
     ///
     /// # Errors
@@ -125,13 +136,16 @@ impl GradientQuantizer {
     /// Chooses planes and factors by the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not
     /// drawn); `count`: rows are counted besides.
     pub fn new(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, count: bool) -> GradientQuantizer {
-        let (mut g, mut h) = (0.0, 0.0);
-        for s in &magnitudes.sums {
-            g += s.0;
-            h += s.1;
-        }
-        let dwarfs = |bits: u32, sum: f64| f32::from_bits(bits) as f64 * rows as f64 > WIDE_RATIO * sum && sum > 0.0;
-        let wide = dwarfs(magnitudes.gradient_bits, g) || (!unit_hessian && dwarfs(magnitudes.hessian_bits, h));
+        GradientQuantizer::of_width(magnitudes, rows, unit_hessian, count, magnitudes.are_wide(rows, unit_hessian))
+    }
+
+    /// Chooses planes, which are the same for all of several outputs, and the factors of each.
+    pub fn alike(each: &[Magnitudes], rows: usize, unit_hessian: bool, count: bool) -> Vec<GradientQuantizer> {
+        let wide = each.iter().any(|magnitudes| magnitudes.are_wide(rows, unit_hessian));
+        each.iter().map(|magnitudes| GradientQuantizer::of_width(magnitudes, rows, unit_hessian, count, wide)).collect()
+    }
+
+    fn of_width(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, count: bool, wide: bool) -> GradientQuantizer {
         let mut planes = match (wide, unit_hessian) {
             (false, _) => vec![Plane::Both],
             (true, true) => vec![Plane::Gradient, Plane::UnitHessian],

@@ -1,6 +1,7 @@
 //! Growing a tree on the CPU: histograms are merged, searched and partitioned by the pool's threads.
 
 use super::bins::NodeHistogram;
+use super::evaluate_shared::SharedSearch;
 use super::evaluate_splits::{self, FoundSplit};
 use super::feature_groups::{Group, group_of};
 use super::feature_share::{self, FeatureShare, Merge, Pending};
@@ -20,7 +21,8 @@ impl CpuTrees<'_> {
     /// Returns how many divisions are summed before they are merged: as many as the cache keeps until then.
     fn divisions_at_once(&self) -> Result<usize> {
         let bins: usize = self.groups.iter().filter(|g| g.open).map(|g| g.plan.partial_bins()).sum();
-        Ok((PARTIAL_BYTES / (8 * bins * self.quantizer()?.planes.len()).max(1)).max(1))
+        let planes = self.shared.as_ref().map_or(self.quantizer()?.planes.len(), |shared| shared.lanes.width);
+        Ok((PARTIAL_BYTES / (8 * bins * planes).max(1)).max(1))
     }
 
     /// Takes what is to be merged in each group before the next search, and makes room for its histograms.
@@ -32,10 +34,10 @@ impl CpuTrees<'_> {
         for group in self.groups.iter_mut().filter(|g| g.open && g.used_slots > g.room) {
             needed::histograms(group, features)?;
             let slots = group.used_slots.max(2 * group.room);
-            self.pool.step(|t| write(&group.shares[t]).make_room(slots)).into_iter().collect::<Result<()>>()?;
+            self.pool.step(|t| write(&group.shares[t]).make_room(slots * group.outputs)).into_iter().collect::<Result<()>>()?;
             group.room = slots;
         }
-        Ok(self.groups.iter_mut().map(|g| std::mem::take(&mut g.pending)).collect())
+        Ok(self.groups.iter_mut().map(|g| of_each_output(std::mem::take(&mut g.pending), g.outputs)).collect())
     }
 
     /// Runs `visit` on all threads, for each open group with the thread's features and what is to be merged first; returns the
@@ -54,13 +56,15 @@ impl CpuTrees<'_> {
             complete = vec![vec![]; pending.len()];
             &complete
         };
+        let lanes = self.shared.as_ref().map(|shared| shared.lanes);
         let found = self.pool.step(|t| {
             let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
             let shards: Vec<_> = summed.iter().map(read).collect();
             let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
             let groups = self.groups.iter().zip(pending).filter(|(g, _)| g.open);
             let search = |(group, pending): (&Group, &Vec<_>)| {
-                visit(group, &mut write(&group.shares[t]), &Merge { pending, slots: group.used_slots, shards: &shards, quantizer })
+                let slots = group.used_slots * group.outputs;
+                visit(group, &mut write(&group.shares[t]), &Merge { pending, slots, shards: &shards, quantizer, lanes })
             };
             groups.map(search).collect::<Vec<R>>()
         });
@@ -73,7 +77,8 @@ impl CpuTrees<'_> {
         let shards: Vec<_> = self.shards.iter().map(read).collect();
         let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
         for (group, pending) in self.groups.iter().zip(pending).filter(|(g, _)| g.open) {
-            let merge = Merge { pending, slots: group.used_slots, shards: &shards, quantizer };
+            let lanes = self.shared.as_ref().map(|shared| shared.lanes);
+            let merge = Merge { pending, slots: group.used_slots * group.outputs, shards: &shards, quantizer, lanes };
             let own = self.pool.step(|t| write(&group.shares[t]).sum_smaller(&merge));
             let mut sums = own.concat();
             self.of.collective.sum(&mut sums)?;
@@ -98,12 +103,76 @@ impl CpuTrees<'_> {
         Ok(move |node: NodeId| packed.get(node as usize).copied().unwrap_or(false))
     }
 
+    /// Returns the slots of nodes in a group: the first of each node's.
+    fn first_slots(nodes: &[SearchNode], group: &Group) -> Vec<usize> {
+        nodes.iter().map(|node| group.slot(node.id) * group.outputs).collect()
+    }
+
+    /// Finds the best split of each node of a tree that several outputs share.
+    fn find_shared_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<FoundSplit>>> {
+        let pending = self.take_pending()?;
+        let Some(tree) = &self.shared else { return Ok(vec![]) };
+        let features = &self.features;
+        let found = self.search(&pending, |group, share, merge| {
+            let slots = Self::first_slots(nodes, group);
+            SharedSearch { merge, nodes, slots: &slots, features, rules, tree }.find_splits(share)
+        })?;
+        Ok((0..nodes.len()).map(|i| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of)).collect())
+    }
+
+    /// Finds the one split of a level of such a tree.
+    fn find_shared_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        let pending = self.take_pending()?;
+        let Some(tree) = &self.shared else { return Ok(None) };
+        let features = &self.features;
+        let found = self.search(&pending, |group, share, merge| {
+            let slots = Self::first_slots(nodes, group);
+            SharedSearch { merge, nodes, slots: &slots, features, rules, tree }.find_level_split(share)
+        })?;
+        let best = found.into_iter().flatten().reduce(|a, b| if evaluate_splits::better(&b, &a) { b } else { a });
+        let Some(candidate) = best else { return Ok(None) };
+        let (index, _) = group_of(&self.groups, candidate.feature as usize);
+        let group = &self.groups[index];
+        let slots = Self::first_slots(nodes, group);
+        let merge = Merge { pending: &[], slots: group.used_slots * group.outputs, shards: &[], quantizer: self.quantizer()?, lanes: None };
+        let search = SharedSearch { merge: &merge, nodes, slots: &slots, features, rules, tree };
+        let shares: Vec<_> = group.shares.iter().map(read).collect();
+        let left = |slot: &usize| shares.iter().find_map(|share| search.left_sums(share, *slot, &candidate)).unwrap_or_default();
+        Ok(Some((candidate, slots.iter().map(left).collect())))
+    }
+
+    /// Returns found splits with the subsets of categories among them noted.
+    fn kept(&mut self, found: Vec<Option<FoundSplit>>) -> Vec<Option<(Candidate, Sums)>> {
+        let mut keep = |mut f: FoundSplit| {
+            if let Some(subset) = f.subset {
+                f.candidate.border = self.subsets.len() as u32;
+                self.subsets.push(subset);
+            }
+            (f.candidate, f.left)
+        };
+        found.into_iter().map(|f| f.map(&mut keep)).collect()
+    }
+
     /// Returns the packed statistics of the rows of those nodes that have no histogram, node after node.
     fn small_statistics(&self, nodes: &[SearchNode]) -> Vec<u32> {
         let shard = read(&self.shards[0]);
         let small = nodes.iter().filter(|n| self.groups[0].slot(n.id) == NO_SLOT);
         small.flat_map(|n| shard.small_node(n.id)).map(|row| shard.statistic(*row)).collect()
     }
+}
+
+/// Returns what is to be merged for each of the outputs that share a tree: their histograms stand side by side.
+fn of_each_output(pending: Vec<Pending>, outputs: usize) -> Vec<Pending> {
+    if outputs == 1 {
+        return pending;
+    }
+    let of_output = |p: &Pending, output: usize| Pending {
+        output,
+        smaller: p.smaller * outputs + output,
+        larger: p.larger.map(|larger| larger * outputs + output),
+        ..*p
+    };
+    pending.iter().flat_map(|p| (0..outputs).map(move |output| of_output(p, output))).collect()
 }
 
 /// Returns where the search finds each node's bins of a group: in a slot, or, without a histogram, in the node's rows.
@@ -126,6 +195,10 @@ impl GrowSteps for CpuTrees<'_> {
         if self.searches_sorted() {
             return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
         }
+        if self.shared.is_some() {
+            let found = self.find_shared_splits(nodes, rules)?;
+            return Ok(self.kept(found));
+        }
         let pending = self.take_pending()?;
         let statistics = self.small_statistics(nodes);
         let shard = read(&self.shards[0]);
@@ -135,19 +208,16 @@ impl GrowSteps for CpuTrees<'_> {
         })?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
         let found: Vec<Option<FoundSplit>> = (0..nodes.len()).map(best).collect();
-        let mut keep = |mut f: FoundSplit| {
-            if let Some(subset) = f.subset {
-                f.candidate.border = self.subsets.len() as u32;
-                self.subsets.push(subset);
-            }
-            (f.candidate, f.left)
-        };
-        Ok(found.into_iter().map(|f| f.map(&mut keep)).collect())
+        drop(shard);
+        Ok(self.kept(found))
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
         if self.searches_sorted() {
             return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
+        }
+        if self.shared.is_some() {
+            return self.find_shared_level_split(nodes, rules);
         }
         let pending = self.take_pending()?;
         let statistics = self.small_statistics(nodes);

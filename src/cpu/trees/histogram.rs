@@ -13,7 +13,7 @@ pub use taiga_core::memory::prefetch_near;
 
 /// How many rows ahead codes are prefetched from memory, and from the second-level cache.
 const FAR: usize = 96;
-const NEAR: usize = 8;
+pub(super) const NEAR: usize = 8;
 
 /// Returns a packed statistic (signed 16 bits above unsigned 16) as an addend of a bin.
 #[inline(always)]

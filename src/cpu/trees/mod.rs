@@ -8,6 +8,7 @@ mod bins;
 mod buffer;
 mod category_subsets;
 pub mod codes;
+mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;
 mod feature_share;
@@ -16,6 +17,7 @@ mod gradient_quantizer;
 mod group_derivatives;
 mod grow_steps;
 pub mod histogram;
+mod lanes;
 mod level_partition;
 mod needed;
 mod partition;
@@ -30,6 +32,7 @@ mod tree_steps;
 use self::feature_groups::Group;
 use self::gradient_quantizer::GradientQuantizer;
 use self::group_derivatives::GroupedRows;
+use self::lanes::SharedTree;
 use shard::{Shard, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use taiga_core::collective::RowShard;
@@ -54,12 +57,16 @@ pub struct CpuTrees<'a> {
     replicated: bool,
     rows: usize,
     training_rows: usize,
+    /// Whether the scores of all rows are measured.
+    measures_all: bool,
     /// Where these rows stand among all rows of the table.
     of: RowShard<'a>,
     row_sample: RowSample,
     row_fraction: f64,
     l2: f32,
     count_rows: bool,
+    /// How many outputs share each tree.
+    outputs: usize,
     weighted: bool,
     seed: u64,
     /// The rows by group, for losses that need them so.
@@ -68,6 +75,8 @@ pub struct CpuTrees<'a> {
     tree: u64,
     /// How the derivatives of the tree that grows become integers.
     quantizer: Option<GradientQuantizer>,
+    /// Where several outputs share it, what there is of each.
+    shared: Option<SharedTree>,
     rounding: Random,
     output: usize,
     leaves: Vec<NodeId>,
@@ -110,13 +119,13 @@ impl<'a> CpuTrees<'a> {
         let replicated = data.shard.is_whole() && replicates(rows, n, &plan);
         let grouped = GroupedRows::new(&mut data)?;
         let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.as_ref())?;
-        let group = Group::new(data.features, plan, 0, 0, data.count_rows, n);
+        let group = Group::new(data.features, plan, 0, 0, data.count_rows, n).shared_by(data.shared);
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
             let mut shard = Shard::new(rows, data.shard, dealt.0, dealt.1, data.scores.len())?;
             fill::rows(&mut shard, &data)?;
             fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted)?;
-            if n == 1 && data.shard.is_whole() {
+            if n == 1 && data.shard.is_whole() && data.shared == 1 {
                 shard.sort_rows(0, data.features, 0, data.count_rows);
             }
             Ok(RwLock::new(shard))
@@ -134,16 +143,19 @@ impl<'a> CpuTrees<'a> {
             replicated,
             rows,
             training_rows: rows - held_out,
+            measures_all: data.measures_all,
             of: data.shard,
             row_sample: data.row_sample,
             row_fraction: data.row_fraction,
             l2: data.l2.min(f32::MAX as f64) as f32,
             count_rows: data.count_rows,
+            outputs: data.shared,
             weighted: data.weight.is_some(),
             seed: data.seed,
             grouped,
             tree: 0,
             quantizer: None,
+            shared: None,
             rounding: Random::new(data.seed, Purpose::Rounding, 0),
             output: 0,
             subsets: vec![],
@@ -166,6 +178,7 @@ impl<'a> CpuTrees<'a> {
         TreeContext {
             output: self.output,
             quantizer,
+            shared: self.shared.as_ref(),
             rounding: self.rounding,
             features: &self.features,
             groups: &self.groups,

@@ -31,9 +31,11 @@ pub fn shards(
     // Target, weight, scores and the leaf under each, marks of held-out rows, draws, and two lists of rows.
     let flags = data.held_out.is_some() as u64 + 4 * data.weight.is_some() as u64 + 4 * bagged as u64;
     // What the loss reads beside the target, and the derivatives that groups give.
-    let of_loss = 4 * data.columns.len() as u64 + if grouped.is_some() { 8 } else { 0 };
+    let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped.is_some() { 8 } else { 0 };
+    // Where outputs share a tree, their statistics side by side, in whole vectors.
+    let lanes = if data.shared > 1 { (data.shared as u64).next_multiple_of(8) } else { 0 };
     let of_groups = grouped.map_or(0, |grouped| product(&[rows, grouped.row_bytes()]));
-    let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss, product(&[6, scores])])]), of_groups]);
+    let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes, product(&[6, scores])])]), of_groups]);
     let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
     // The first block has the statistics, which every shard needs.
     let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);
@@ -44,7 +46,7 @@ pub fn shards(
     let unbundled = plan.sparse[..plan.unbundled].iter().filter_map(|f| exceptions[f.feature].as_ref());
     let entries: u64 = unbundled.map(|e| e.rows.len() as u64).sum();
     let of_lists = if plan.unbundled > 0 { 5 * rows + 7 * entries } else { 0 };
-    let partials = product(&[8, threads as u64, plan.partial_bins() as u64]);
+    let partials = product(&[8, threads as u64, plan.partial_bins() as u64, lanes.max(1)]);
     let more = if scores > 1 { format!(", with {scores} scores a row") } else { String::new() };
     let less = if scores > 1 {
         "fit on fewer rows or features, to fewer classes, or lower `permutations`"

@@ -12,9 +12,11 @@ pub(crate) use super::codes::STATISTICS;
 use super::feature_groups::Group;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 pub(crate) use super::histogram::expand;
+use super::lanes::SharedTree;
 use super::partition::CodeTest;
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
+use taiga_core::learners::boosting::steps::OutputRules;
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::{CodeSet, CodedFeature};
@@ -56,6 +58,8 @@ pub struct Shard {
     /// The codes, group after group.
     pub groups: Vec<ShardGroup>,
     pub target: Vec<f32>,
+    /// Those of the outputs behind the first, where each has its own.
+    pub more_targets: Vec<Vec<f32>>,
     pub weight: Option<Vec<f32>>,
     /// `[output][row]`, those of a set behind those of another.
     pub scores: Vec<Vec<f32>>,
@@ -79,6 +83,8 @@ pub struct Shard {
     first_plane: Vec<u32>,
     /// Planes behind the first one, by row; empty for planes of ones.
     planes: Vec<Vec<u32>>,
+    /// `[row][lane]`: the statistics of all outputs, where they share the tree.
+    words: Vec<u32>,
     /// The first plane once more, by row, where features are sparse or codes in several blocks.
     row_statistics: Vec<u32>,
     /// Statistics in the order of a list.
@@ -97,6 +103,8 @@ pub struct Shard {
 pub struct TreeContext<'a> {
     pub output: usize,
     pub quantizer: &'a GradientQuantizer,
+    /// Where several outputs share the tree, what there is of each.
+    pub shared: Option<&'a SharedTree>,
     pub rounding: Random,
     pub features: &'a [CodedFeature],
     pub groups: &'a [Group],
@@ -122,6 +130,11 @@ pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Cod
     CodeTest::new(feature.first() + border as usize, missing_left || !feature.missing_bin)
 }
 
+/// Returns the targets that an output of any set is fitted to: the first, or one of those behind it.
+fn target_of<'t>(first: &'t [f32], more: &'t [Vec<f32>], output: usize) -> &'t [f32] {
+    (output % (more.len() + 1)).checked_sub(1).map_or(first, |other| &more[other])
+}
+
 impl Shard {
     /// Returns an empty shard with room for its share of `rows` rows, without codes.
     pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize) -> Result<Shard> {
@@ -134,6 +147,7 @@ impl Shard {
             rows: own,
             groups: vec![],
             target: vec![],
+            more_targets: vec![],
             weight: None,
             scores: vec![],
             held_out: None,
@@ -147,6 +161,7 @@ impl Shard {
             presorted: false,
             first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
+            words: vec![],
             row_statistics: vec![],
             ordered: vec![],
             in_subset: vec![],
@@ -190,9 +205,10 @@ impl Shard {
             None => {
                 let (set, output) = (output / loss.outputs(), output % loss.outputs());
                 let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
+                let target = target_of(&self.target, &self.more_targets, output);
                 let columns: Vec<&[f32]> = self.columns.iter().map(|c| &c[range.clone()]).collect();
                 let weight = self.weight.as_ref().map(|w| &w[range.clone()]);
-                let rows = losses::Rows { scores: &scores, target: &self.target[range.clone()], weight, columns: &columns };
+                let rows = losses::Rows { scores: &scores, target: &target[range.clone()], weight, columns: &columns };
                 loss.derivatives(output, rows, g, h);
             }
         }
@@ -217,17 +233,39 @@ impl Shard {
 
     /// Calls `visit(row, first row of the table's batch + offset, gradient, hessian)` for the
     /// derivatives of every row before drawing; what it gives becomes the row's bag weight.
-    pub fn draw(&mut self, loss: &dyn Loss, output: usize, mut visit: impl FnMut(usize, f32, f32) -> f32) {
+    pub fn draw(&mut self, loss: &dyn Loss, output: usize, shared: &[OutputRules], mut visit: impl FnMut(usize, f32, f32) -> f32) {
         let mut bag = self.bag.take().unwrap_or_else(|| vec![0.0; self.rows]);
         for batch in 0..self.batches() {
             let first = self.number(batch);
-            let range = self.derive(loss, output, batch, false);
+            let range = match shared {
+                [] => self.derive(loss, output, batch, false),
+                shared => self.derive_together(loss, output, batch, shared),
+            };
             for (i, row) in range.enumerate() {
                 let held_out = self.held_out.as_ref().is_some_and(|h| h[row]);
                 bag[row] = if held_out { 0.0 } else { visit(first + i, self.gradient[i], self.hessian[i]) };
             }
         }
         self.bag = Some(bag);
+    }
+
+    /// Writes the roots of the sums over the outputs from `first` on of their squared derivatives, times what each counts, where
+    /// [`Shard::derive`] writes those of one.
+    fn derive_together(&mut self, loss: &dyn Loss, first: usize, batch: usize, shared: &[OutputRules]) -> std::ops::Range<usize> {
+        let mut sums = vec![(0.0, 0.0); BATCH];
+        let mut range = 0..0;
+        for (output, rules) in (first..).zip(shared) {
+            range = self.derive(loss, output, batch, false);
+            for ((g, h), sums) in self.gradient[..range.len()].iter().zip(&self.hessian).zip(&mut sums) {
+                sums.0 += rules.importance * (*g as f64 * *g as f64);
+                sums.1 += rules.importance * (*h as f64 * *h as f64);
+            }
+        }
+        let root = |sum: f64| sum.sqrt().min(f32::MAX as f64) as f32;
+        for ((g, h), sums) in self.gradient[..range.len()].iter_mut().zip(&mut self.hessian).zip(&sums) {
+            (*g, *h) = (root(sums.0), root(sums.1));
+        }
+        range
     }
 
     /// Returns the rows of a small node.

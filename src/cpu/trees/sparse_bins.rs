@@ -159,7 +159,7 @@ impl SparseBinShare {
                     }
                     for s in &self.bundled {
                         let merge = |bins: &[u64]| self.add(words, s.word, &bins[s.codes.clone()]);
-                        group.partial_bins(p.partial, planes.len(), plane, s.column, s.codes.end, merge);
+                        group.partial_bins(p.partial, (planes.len(), plane), None, s.column, s.codes.end, merge);
                     }
                 }
             }

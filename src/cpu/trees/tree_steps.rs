@@ -4,6 +4,7 @@
 use super::feature_groups::Group;
 use super::feature_share;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
+use super::lanes::SharedTree;
 use super::position_factors::PositionFactors;
 use super::shard::ShardGroup;
 use super::{CpuTrees, NO_SLOT, needed, read, write};
@@ -12,7 +13,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
@@ -23,7 +24,7 @@ use taiga_core::tree::steps::NodeId;
 
 impl CpuTrees<'_> {
     /// Draws the rows of a tree; returns whether all that are drawn count 1.
-    fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<bool> {
+    fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize, shared: &[OutputRules]) -> Result<bool> {
         let random = Random::new(self.seed, Purpose::RowSample, tree);
         let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
         if keep_all {
@@ -41,7 +42,7 @@ impl CpuTrees<'_> {
             RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
-                shard.draw(loss, output, |_, g, h| {
+                shard.draw(loss, output, shared, |_, g, h| {
                     counts.add(row_sampler::key(self.row_sample, self.l2, g, h));
                     1.0
                 });
@@ -53,12 +54,17 @@ impl CpuTrees<'_> {
             counts.complete(self.of.collective)?;
         }
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
-        self.pool.step(|t| write(&self.shards[t]).draw(loss, output, |row, g, h| draw.weight(random, row, g, h)));
+        self.pool.step(|t| write(&self.shards[t]).draw(loss, output, shared, |row, g, h| draw.weight(random, row, g, h)));
         Ok(draw.unit())
     }
 
     /// Returns how the derivatives of an output at the current scores become integers. `unit`: all hessians are 1.
     fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
+        Ok(GradientQuantizer::new(&self.magnitudes(loss, output)?, self.of.all, unit, self.count_rows))
+    }
+
+    /// Returns the magnitudes of an output's derivatives at the current scores.
+    fn magnitudes(&self, loss: &dyn Loss, output: usize) -> Result<Magnitudes> {
         let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
         if !self.of.is_whole() {
             magnitudes.complete(self.of.collective)?;
@@ -66,7 +72,7 @@ impl CpuTrees<'_> {
         if !f32::from_bits(magnitudes.gradient_bits).is_finite() || !f32::from_bits(magnitudes.hessian_bits).is_finite() {
             return Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values());
         }
-        Ok(GradientQuantizer::new(&magnitudes, self.of.all, unit, self.count_rows))
+        Ok(magnitudes)
     }
 
     /// Sums the root's statistics over its rows: where all features are sparse, no feature's bins have them all.
@@ -84,11 +90,11 @@ impl CpuTrees<'_> {
     }
 
     /// Returns the weighted quantile of each leaf's residuals, over the rows of all processes.
-    fn quantiles_of_all(&self, alpha: f64) -> Result<Vec<f64>> {
+    fn quantiles_of_all(&self, output: usize, alpha: f64) -> Result<Vec<f64>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let quantile = |leaf: &NodeId| {
             let (mut values, mut weights) = (vec![], vec![]);
-            shards.iter().for_each(|s| s.residuals(self.output, *leaf, &mut values, &mut weights));
+            shards.iter().for_each(|s| s.residuals(output, *leaf, &mut values, &mut weights));
             let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
             let (values, weights) = (self.of.collective.gather(&values)?, self.of.collective.gather(&weights)?);
             let weights: Vec<f32> = weights.into_iter().map(|w| w as f32).collect();
@@ -98,8 +104,8 @@ impl CpuTrees<'_> {
     }
 }
 
-/// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes.
-fn leaf_sums(quantizer: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<LeafSums>> {
+/// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes: those of each output, one behind the other.
+fn leaf_sums(quantizers: &[GradientQuantizer], shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<Vec<LeafSums>>> {
     let mut numbers: Vec<i64> = (0..shards[0].len())
         .flat_map(|i| {
             let (mut total, mut count) = ((0, 0), 0);
@@ -112,11 +118,12 @@ fn leaf_sums(quantizer: &GradientQuantizer, shards: &[Vec<((i64, i64), u64)>], o
         })
         .collect();
     of.collective.sum(&mut numbers)?;
-    let leaf = |n: &[i64]| {
+    let leaf = |quantizer: &GradientQuantizer, n: &[i64]| {
         let (gradient, hessian) = quantizer.leaf_numbers((n[0], n[1]));
         LeafSums { gradient, hessian, count: n[2] as u64 }
     };
-    Ok(numbers.chunks_exact(3).map(leaf).collect())
+    let of_outputs = quantizers.iter().zip(numbers.chunks_exact(numbers.len() / quantizers.len()));
+    Ok(of_outputs.map(|(quantizer, own)| own.chunks_exact(3).map(|n| leaf(quantizer, n)).collect()).collect())
 }
 
 impl GroupSteps for CpuTrees<'_> {
@@ -125,7 +132,7 @@ impl GroupSteps for CpuTrees<'_> {
         self.features.extend_from_slice(features);
         let plan = StoragePlan::dense(features, false);
         let _reserved = needed::group(features, &plan, self.rows)?;
-        let group = Group::new(features, plan, id, first, self.count_rows, self.pool.size());
+        let group = Group::new(features, plan, id, first, self.count_rows, self.pool.size()).shared_by(self.outputs);
         let made = self.pool.step(|t| -> Result<()> {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
@@ -139,7 +146,7 @@ impl GroupSteps for CpuTrees<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            if self.pool.size() == 1 {
+            if self.pool.size() == 1 && self.outputs == 1 {
                 shard.sort_rows(id, features, first, self.count_rows);
             }
             Ok(())
@@ -177,12 +184,21 @@ impl TreeSteps for CpuTrees<'_> {
         self
     }
 
-    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         self.derive_groups(loss, tree, output);
-        let unit = self.draw(loss, tree, output)? && loss.constant_hessian() && !self.weighted;
-        let quantizer = self.gradient_quantizer(loss, output, unit)?;
+        let unit = self.draw(loss, tree, output, shared.unwrap_or(&[]))? && loss.constant_hessian() && !self.weighted;
+        let quantizer = match shared {
+            None => self.gradient_quantizer(loss, output, unit)?,
+            Some(rules) => {
+                let each = (0..rules.len()).map(|k| self.magnitudes(loss, output + k)).collect::<Result<Vec<_>>>()?;
+                let quantizers = GradientQuantizer::alike(&each, self.of.all, unit, self.count_rows);
+                let first = quantizers[0].clone();
+                self.shared = Some(SharedTree::new(output, quantizers, rules, unit));
+                first
+            }
+        };
         let packed = self.of.is_whole() && feature_share::packs(self.rows, &quantizer);
         self.quantizer = Some(quantizer);
         for (g, group) in self.groups.iter_mut().enumerate() {
@@ -196,6 +212,14 @@ impl TreeSteps for CpuTrees<'_> {
         self.pool.step(|t| write(&self.shards[t]).root(loss, &context));
         let scales = quantizer.scales();
         let pending = self.take_pending()?;
+        if let Some(shared) = &self.shared {
+            let found = self.search(&pending, |_, share, merge| {
+                share.merge(merge);
+                (0..shared.outputs()).map(|k| share.node_sums(k)).collect::<Option<Vec<Sums>>>()
+            })?;
+            let sums = found.into_iter().flatten().next().unwrap_or_default();
+            return Ok(Begun::Root { sums: shared.together(sums), scales: shared.scales() });
+        }
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok(Begun::Root { sums, scales });
         }
@@ -211,12 +235,13 @@ impl TreeSteps for CpuTrees<'_> {
         Ok(Begun::Root { sums, scales })
     }
 
-    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
         self.leaves = leaves.to_vec();
         let quantizer = self.quantizer()?;
         let context = self.tree_context(quantizer);
-        let sums = self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves));
-        leaf_sums(quantizer, &self.by_rows(sums), self.of)
+        let sums = self.by_rows(self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves)));
+        let quantizers = self.shared.as_ref().map_or(std::slice::from_ref(quantizer), |shared| &shared.quantizers);
+        leaf_sums(quantizers, &sums, self.of)
     }
 
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
@@ -227,14 +252,15 @@ impl TreeSteps for CpuTrees<'_> {
         let quantizer = self.gradient_quantizer(loss, output, false)?;
         let context = self.tree_context(&quantizer);
         let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));
-        leaf_sums(&quantizer, &self.by_rows(sums), self.of)
+        let mut sums = leaf_sums(std::slice::from_ref(&quantizer), &self.by_rows(sums), self.of)?;
+        Ok(sums.pop().unwrap_or_default())
     }
 
-    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+    fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
         let leaves = &self.leaves;
         self.pool.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
         if !self.of.is_whole() {
-            return self.quantiles_of_all(alpha);
+            return self.quantiles_of_all(output, alpha);
         }
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let n = self.pool.size();
@@ -245,7 +271,7 @@ impl TreeSteps for CpuTrees<'_> {
                 .map(|i| {
                     values.clear();
                     weights.clear();
-                    shards.iter().for_each(|s| s.residuals(self.output, leaves[i], &mut values, &mut weights));
+                    shards.iter().for_each(|s| s.residuals(output, leaves[i], &mut values, &mut weights));
                     weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha)
                 })
                 .collect::<Vec<f64>>()
@@ -253,9 +279,9 @@ impl TreeSteps for CpuTrees<'_> {
         Ok((0..leaves.len()).map(|i| shares[i % n][i / n]).collect())
     }
 
-    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+    fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
         for shard in &self.shards {
-            write(shard).set_leaf_values(self.output, values);
+            write(shard).set_leaf_values(output, values);
         }
         Ok(())
     }
@@ -273,13 +299,17 @@ impl TreeSteps for CpuTrees<'_> {
         Ok(self.grouped.as_ref().and_then(|grouped| grouped.positions.as_ref()).map(PositionFactors::latest))
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let outputs = shards[0].scores.len();
-        let mut out = vec![Vec::with_capacity(self.rows - self.training_rows); outputs];
+        let mut out = vec![Vec::with_capacity(if self.measures_all { self.rows } else { self.rows - self.training_rows }); outputs];
         for batch in 0..self.rows.div_ceil(BATCH) {
             let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
             let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
+            if self.measures_all {
+                out.iter_mut().zip(&shard.scores).for_each(|(o, scores)| o.extend_from_slice(&scores[range.clone()]));
+                continue;
+            }
             let Some(held_out) = &shard.held_out else { continue };
             for (o, scores) in out.iter_mut().zip(&shard.scores) {
                 o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));

@@ -139,6 +139,7 @@ fn shares(
         features,
         sources,
         target: vec![0.0; rows],
+        more_targets: vec![],
         weight: None,
         scores: vec![],
         columns: vec![],
@@ -146,6 +147,7 @@ fn shares(
         positions: None,
         risk_sets: None,
         held_out: None,
+        measures_all: false,
         ..*data
     };
     let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

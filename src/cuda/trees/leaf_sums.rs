@@ -16,6 +16,7 @@ use taiga_core::tree::steps::NodeId;
 
 /// What stays on the host.
 pub struct HostRows {
+    /// Of several targets one behind the other.
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
     pub seed: u64,
@@ -25,7 +26,8 @@ pub struct HostRows {
 
 impl HostRows {
     pub fn new(data: TrainingData<'_>) -> HostRows {
-        HostRows { target: data.target, weight: data.weight, seed: data.seed, slots: vec![0] }
+        let target = [vec![data.target], data.more_targets].concat().concat();
+        HostRows { target, weight: data.weight, seed: data.seed, slots: vec![0] }
     }
 }
 

@@ -363,7 +363,10 @@ impl TreeSteps for CudaTrees {
         Some(self)
     }
 
-    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
+        if shared.is_some() {
+            return Err(Error::Data("trees that several outputs share grow on the CPU".into()));
+        }
         self.output = output;
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
@@ -383,13 +386,13 @@ impl TreeSteps for CudaTrees {
         Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.quantizer()?.scales() })
     }
 
-    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
         match &self.grown {
             Some(grown) => {
                 self.leaves = leaves.to_vec();
-                Ok(grown.leaf_sums(leaves, self.quantizer()?))
+                Ok(vec![grown.leaf_sums(leaves, self.quantizer()?)])
             }
-            None => self.sum_leaves(loss, tree, leaves),
+            None => Ok(vec![self.sum_leaves(loss, tree, leaves)?]),
         }
     }
 
@@ -397,15 +400,15 @@ impl TreeSteps for CudaTrees {
         self.replay_tree(loss, tree, output)
     }
 
-    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
-        self.quantiles_of_leaves(alpha)
+    fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
+        self.quantiles_of_leaves(output, alpha)
     }
 
-    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+    fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
         match &self.grown {
             Some(grown) if grown.valued(&self.leaves, values)? => Ok(()),
-            Some(grown) => self.data.set_values(&self.queue, self.output, &grown.values(&self.leaves, values)),
-            None => self.data.set_values(&self.queue, self.output, values),
+            Some(grown) => self.data.set_values(&self.queue, output, &grown.values(&self.leaves, values)),
+            None => self.data.set_values(&self.queue, output, values),
         }
     }
 
@@ -422,7 +425,7 @@ impl TreeSteps for CudaTrees {
         grouped.position_factors(&self.queue)
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.data.held_out_scores(&self.queue, &self.kernels)
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.measured_scores(&self.queue, &self.kernels)
     }
 }

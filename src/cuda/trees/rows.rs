@@ -18,7 +18,9 @@ use taiga_core::losses::Loss;
 pub struct RowData {
     pub rows: usize,
     pub outputs: usize,
+    /// `[target][row]`: one target, or one for each output.
     pub target: Buffer<f32>,
+    targets: usize,
     pub weight: Option<Buffer<f32>>,
     /// What the loss reads beside the target, `[column][row]`.
     pub(super) columns: Option<Buffer<f32>>,
@@ -31,8 +33,8 @@ pub struct RowData {
     /// What rows count in this tree; none where all count 1.
     pub bag: Option<Buffer<f32>>,
     pub(super) held_out: Option<Buffer<u8>>,
-    /// The held-out rows in order, and room for their scores.
-    pub(super) held_out_rows: Option<(Buffer<u32>, Buffer<f32>)>,
+    /// The measured rows in order, and room for their scores.
+    pub(super) measured_rows: Option<(Buffer<u32>, Buffer<f32>)>,
     /// `[output][row]`: the leaf of the output's last tree; the leaves' values.
     pub leaf: Buffer<u16>,
     pub values: Vec<Buffer<f32>>,
@@ -74,7 +76,9 @@ impl RowData {
         let (rows, outputs) = (data.target.len() as u64, data.scores.len() as u64);
         let weight = data.weight.is_some() as u64 * 4;
         let drawn = (data.held_out.is_some() || data.row_sample != RowSample::None) as u64 * 5;
-        rows * (4 + weight + 6 * outputs + drawn + 4 + 1) + GroupedRows::bytes(data) + DeviceRiskSets::bytes(data)
+        let (targets, measured) = (1 + data.more_targets.len() as u64, data.measures_all as u64 * 8);
+        let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data);
+        rows * (4 * targets + weight + 6 * outputs + drawn + 4 + 1 + measured) + of_groups
     }
 
     /// Brings the rows to the device. `components` of histograms are not known here.
@@ -96,9 +100,10 @@ impl RowData {
             queue.upload(&mut part, rows * 4, &|offset, piece| fill(own, offset, piece))?;
         }
         let held_out = data.held_out.map(|h| h.iter().map(|x| *x as u8).collect::<Vec<u8>>());
-        let held_out_rows = data.held_out.map(|h| (0..rows as u32).filter(|r| h[*r as usize]).collect::<Vec<u32>>());
-        let held_out_rows = match held_out_rows {
-            Some(list) => Some((Buffer::copy_of(queue, "held-out rows", &list)?, Buffer::new(queue, "held-out scores", list.len())?)),
+        let measured = |row: &u32| data.measures_all || data.held_out.is_some_and(|h| h[*row as usize]);
+        let measures = data.measures_all || data.held_out.is_some();
+        let measured_rows = match measures.then(|| (0..rows as u32).filter(measured).collect::<Vec<u32>>()) {
+            Some(list) => Some((Buffer::copy_of(queue, "measured rows", &list)?, Buffer::new(queue, "measured scores", list.len())?)),
             None => None,
         };
         let mut largest = Buffer::new(queue, "maxima", 2)?;
@@ -108,7 +113,11 @@ impl RowData {
         let mut out = RowData {
             rows,
             outputs,
-            target: floats("targets", &data.target)?,
+            target: floats(
+                "targets",
+                &[&data.target[..]].into_iter().chain(data.more_targets.iter().map(Vec::as_slice)).collect::<Vec<_>>().concat(),
+            )?,
+            targets: 1 + data.more_targets.len(),
             weight: data.weight.as_ref().map(|w| floats("weights", w)).transpose()?,
             columns: Some(&data.columns).filter(|c| !c.is_empty()).map(|c| floats("columns", &c.concat())).transpose()?,
             program: None,
@@ -116,7 +125,7 @@ impl RowData {
             scores,
             bag: None,
             held_out: held_out.map(|h| Buffer::copy_of(queue, "held-out rows", &h)).transpose()?,
-            held_out_rows,
+            measured_rows,
             leaf: Buffer::new(queue, "leaves", outputs * rows)?,
             values: (0..outputs).map(|_| Buffer::new(queue, "leaf values", 1)).collect::<Result<_>>()?,
             waiting: false,
@@ -158,6 +167,11 @@ impl RowData {
         self.logs.iter_mut().try_for_each(|log| log.reserve(queue, "a tree", words))
     }
 
+    /// Returns the place of the first row's target that an output is fitted to.
+    pub fn first_target(&self, output: usize) -> usize {
+        output % self.targets * self.rows
+    }
+
     /// What kernels are told; `bagged`: with the rows drawn.
     pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> LossRows {
         // Several sets of scores stand one behind the other.
@@ -169,7 +183,7 @@ impl RowData {
         let (gradient, hessian) = found.map_or((0, 0), |(gradient, hessian)| (gradient.address, hessian.address));
         LossRows {
             rows: self.rows as u64,
-            target: self.target.address,
+            target: self.target.address + 4 * self.first_target(output) as u64,
             weight: self.weight.as_ref().map_or(0, |w| w.address),
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
             scores: self.scores.address + 4 * (set * loss.outputs() * self.rows) as u64,
@@ -194,7 +208,7 @@ impl RowData {
             return Ok(());
         }
         self.waiting = true;
-        if self.held_out_rows.is_some() || self.outputs > 1 { self.add_values(queue, kernels) } else { Ok(()) }
+        if self.measured_rows.is_some() || self.outputs > 1 { self.add_values(queue, kernels) } else { Ok(()) }
     }
 
     /// Adds the values of the last trees to the scores, where they are not yet.
@@ -212,9 +226,9 @@ impl RowData {
         Ok(())
     }
 
-    /// The scores of the held-out rows, `[output][row]`.
-    pub fn held_out_scores(&self, queue: &Queue, kernels: &Kernels) -> Result<Vec<Vec<f32>>> {
-        let Some((list, room)) = &self.held_out_rows else { return Ok(vec![vec![]; self.outputs]) };
+    /// The scores of the measured rows, `[output][row]`.
+    pub fn measured_scores(&self, queue: &Queue, kernels: &Kernels) -> Result<Vec<Vec<f32>>> {
+        let Some((list, room)) = &self.measured_rows else { return Ok(vec![vec![]; self.outputs]) };
         let n = list.slice.len();
         let one = |output: usize| {
             let (scores, count) = (self.scores.address + 4 * (output * self.rows) as u64, n as u64);

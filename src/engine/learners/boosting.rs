@@ -40,6 +40,7 @@ pub use taiga_core::learners::boosting::*;
 ///     baseline: vec![],
 ///     held_out: None,
 ///     loss_columns: Default::default(),
+///     evaluation: Default::default(),
 /// };
 /// let params = BoostingParams { rounds: 20, depth: Some(1), ..Default::default() };
 /// let model = fit(&input, &params, &Quiet).unwrap();

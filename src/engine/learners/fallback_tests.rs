@@ -119,6 +119,7 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
         baseline: vec![],
         held_out: params["early_stopping"].is_number().then_some(&held_out[..]),
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     let params: BoostingParams = serde_json::from_value(params).expect("parameters");
     let params = BoostingParams { device: device.into(), n_threads: Some(1), ..params };

@@ -177,6 +177,7 @@ fn trees_of_categories() {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     let params = json!({ "rounds": 2, "depth": 2, "n_threads": 2, "device": "cpu", "max_combination": 2, "permutations": 4 });
     let params = BoostingParams::from_json(&params).unwrap();

@@ -14,9 +14,8 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use taiga_engine::memory::{Reservation, reserve};
-use taiga_engine::metrics::MetricKind;
+use taiga_engine::metrics::MetricSpec;
 use taiga_engine::model::importance::{Losses, Sizes, block_rows, loss_changes, mean_sizes, shuffled, worse_by};
-use taiga_engine::model::score::score as measure;
 use taiga_engine::numerics::reduce::total_weight;
 use taiga_engine::shap::{Explanation, Terms};
 
@@ -83,7 +82,7 @@ impl Explained<'_> {
         parts.into_iter().collect()
     }
 
-    fn weight(&self, rows: Range<usize>) -> Option<&[f32]> {
+    fn weight(&self, rows: Range<usize>) -> Option<&[f64]> {
         self.measured.weight.as_deref().map(|w| &w[rows])
     }
 
@@ -95,6 +94,11 @@ impl Explained<'_> {
     fn loss_changes(&self) -> PolarsResult<Vec<f64>> {
         let model = &self.measured.ready.model;
         let scoring = model.fitted().scoring();
+        if scoring.params.targets > 1 {
+            return Err(errors::data(
+                "importance: kind=\"loss_change\" shares out the loss of one target, and the model has several; kind=\"shap\" and \"permutation\" will do",
+            ));
+        }
         let blocks = self.blocks(|inputs, explanation, rows| {
             let target = &self.measured.target[rows.clone()];
             Losses::of_block(&scoring, &scores(model, inputs)?, explanation, target, self.weight(rows)).map_err(errors::compute)
@@ -107,7 +111,7 @@ impl Explained<'_> {
 struct Shuffled<'a> {
     measured: &'a Measured,
     inputs: Inputs,
-    metric: Option<MetricKind>,
+    metric: MetricSpec,
     seed: u64,
 }
 
@@ -122,7 +126,6 @@ impl Shuffled<'_> {
         let (at_once, _reserved) = self.room(tables)?;
         let whole = scores_of_tables(model, 1, rows, |_, start, len| Ok(self.inputs.slice(start, len)))?.swap_remove(0);
         let before = self.value(whole)?;
-        let kind = self.metric.unwrap_or(model.fitted().scoring().metric);
         let mut sums = vec![0.0; columns];
         let mut orders = BTreeMap::new();
         for first in (0..tables).step_by(at_once) {
@@ -138,7 +141,7 @@ impl Shuffled<'_> {
                 self.inputs.with_column_of(column, start, &orders[&repeat][start..start + len])
             })?;
             let values = on_all_threads(|| scores.into_par_iter().map(|s| self.value(s)).collect::<PolarsResult<Vec<f64>>>())?;
-            values.into_iter().enumerate().for_each(|(table, after)| sums[of(table).1] += worse_by(kind, before, after));
+            values.into_iter().enumerate().for_each(|(table, after)| sums[of(table).1] += worse_by(&self.metric, before, after));
         }
         Ok(sums.into_iter().map(|sum| sum / repeats as f64).collect())
     }
@@ -165,8 +168,7 @@ impl Shuffled<'_> {
     }
 
     fn value(&self, scores: Vec<Vec<f64>>) -> PolarsResult<f64> {
-        let scoring = self.measured.ready.model.fitted().scoring();
-        measure(&scoring, self.metric, scores, &self.measured.target, self.measured.weight.as_deref(), &[]).map_err(errors::compute)
+        self.measured.score(&self.metric, &scores, &[])
     }
 }
 
@@ -178,7 +180,7 @@ fn values_of(inputs: &[Series], kwargs: &ImportanceKwargs) -> PolarsResult<Optio
     let weight = kwargs.weight.then(|| roles.next()).flatten();
     let background = roles.next().zip(kwargs.background.as_ref()).map(|(list, digest)| Background::new(list, digest)).transpose()?;
     let (device, rounds, background) = (kwargs.device.as_str(), kwargs.rounds, background.as_ref());
-    let call = Call { model: &first[0], target, weight, columns, device, rounds, background };
+    let call = Call { model: &first[0], target, weight, group: None, of_metric: None, columns, device, rounds, background };
     let Some(measured) = Measured::new(&call)? else { return Ok(None) };
     let mut measured = measured.without_idle_rows()?;
     if target.is_none() && kwargs.kind != Kind::Shap {
@@ -194,6 +196,7 @@ fn values_of(inputs: &[Series], kwargs: &ImportanceKwargs) -> PolarsResult<Optio
         Kind::LossChange => Explained { measured, inputs }.loss_changes()?,
         Kind::Permutation => {
             let metric = metric_of(kwargs.metric.as_deref())?;
+            let metric = metric.unwrap_or_else(|| measured.ready.model.fitted().scoring().metric.into());
             Shuffled { measured, inputs, metric, seed: kwargs.seed }.rises(kwargs.repeats)?
         }
     };

@@ -2,27 +2,30 @@
 
 use super::applied::{Applied, Inputs};
 use super::{BLOCK, Background, MODEL, Ready, Table, distinct_models, models_of, ready_against};
+use crate::categories;
 use crate::columns::Numbers;
+use crate::metrics::metric_from_json;
+use crate::several::{self, SeveralTargets};
 use crate::target::class_codes;
 use crate::threads::for_blocks;
 use crate::{errors, labels};
 use polars::prelude::*;
 use std::sync::Arc;
+use taiga_engine::dataset::row_groups::RowGroups;
 use taiga_engine::dataset::weights::row_weights;
 use taiga_engine::dataset::{ClassWeight, Input, Target};
 use taiga_engine::error::RowsFault;
 use taiga_engine::learners::applied::{Output, Values};
-use taiga_engine::metrics::{MetricKind, listed};
+use taiga_engine::losses::LossKind;
+use taiga_engine::metrics::{MetricSpec, Rows};
+use taiga_engine::model::score::{rows_of, score};
 
-/// The metric of a name.
+/// The metric that Python names, as JSON.
 ///
 /// # Errors
 /// For one that there is not.
-pub fn metric_of(name: Option<&str>) -> PolarsResult<Option<MetricKind>> {
-    let Some(name) = name else { return Ok(None) };
-    let found = MetricKind::ALL.iter().copied().find(|m| m.name() == name);
-    let unknown = || errors::data(format!("metric={name:?} is not {}", listed(MetricKind::ALL.iter().copied(), "or")));
-    found.map(Some).ok_or_else(unknown)
+pub fn metric_of(json: Option<&str>) -> PolarsResult<Option<MetricSpec>> {
+    json.map(metric_from_json).transpose()
 }
 
 /// The inputs of a call: the model, and structs of the target and of what rows weigh where these are told, then the columns.
@@ -30,6 +33,9 @@ pub struct Call<'a> {
     pub model: &'a Series,
     pub target: Option<&'a Series>,
     pub weight: Option<&'a Series>,
+    /// The groups of the rows, and what metrics of one's own read.
+    pub group: Option<&'a Series>,
+    pub of_metric: Option<&'a Series>,
     pub columns: &'a [Series],
     /// Where the model is applied, and its rounds that count.
     pub device: &'a str,
@@ -41,10 +47,12 @@ pub struct Call<'a> {
 pub struct Measured {
     pub ready: Arc<Ready>,
     pub table: Table,
-    /// Class indices or numbers, where a target was told.
+    /// Class indices or numbers, where a target was told; of several targets one behind the other.
     pub target: Vec<f64>,
     /// What rows weigh, in whatever unit.
-    pub weight: Option<Vec<f32>>,
+    pub weight: Option<Vec<f64>>,
+    groups: Option<RowGroups>,
+    of_metric: Vec<(String, Vec<f64>)>,
 }
 
 impl Measured {
@@ -75,12 +83,22 @@ impl Measured {
         let ready = ready_against(bytes, call.device, call.rounds, call.background)?;
         let values = target.map(|target| Truth::new(&target, &ready.model)).transpose()?.map_or(vec![], |truth| truth.values());
         let weight = weight.map(|weight| weights(&weight, &values)).transpose()?;
-        Ok(Some(Measured { ready, table, target: values, weight }))
+        let beside = Beside::new(call, table.rows)?;
+        Ok(Some(Measured { ready, table, target: values, weight, groups: beside.groups, of_metric: beside.of_metric }))
     }
 
     /// What the model reads.
     pub fn inputs(&self) -> PolarsResult<Inputs> {
         self.table.inputs(&self.ready)
+    }
+
+    /// Measures scores of the rows, or predictions of a model that has no scores, `[output][row]`.
+    /// `columns`: what the metric reads beside the target.
+    pub fn score(&self, metric: &MetricSpec, scores: &[Vec<f64>], columns: &[Vec<f64>]) -> PolarsResult<f64> {
+        let scoring = self.ready.model.fitted().scoring();
+        let (weight, groups) = (self.weight.as_deref(), self.groups.as_ref());
+        let rows = Rows { weight, groups, columns, named: &self.of_metric, ..rows_of(&scoring, scores, &self.target) };
+        score(metric, &rows).map_err(errors::compute)
     }
 
     /// Leaves out rows of weight 0, which are as if they were not there.
@@ -92,10 +110,38 @@ impl Measured {
             *column = column.filter(&mask)?;
         }
         let kept = |row: &usize| counts[*row];
-        self.target = (0..self.target.len()).filter(kept).map(|row| self.target[row]).collect();
+        // Of several targets one behind the other.
+        let of_target = |values: &[f64]| (0..values.len()).filter(kept).map(|row| values[row]).collect::<Vec<f64>>();
+        self.target = self.target.chunks(counts.len()).flat_map(of_target).collect();
         self.weight = Some(weight.into_iter().filter(|w| *w != 0.0).collect());
         self.table.rows = counts.iter().filter(|c| **c).count();
         Ok(self)
+    }
+}
+
+/// What metrics read of the rows beside target and weight.
+struct Beside {
+    groups: Option<RowGroups>,
+    of_metric: Vec<(String, Vec<f64>)>,
+}
+
+impl Beside {
+    fn new(call: &Call<'_>, rows: usize) -> PolarsResult<Beside> {
+        let check = |series: &Series| match series.len() == rows {
+            true => Ok(()),
+            false => Err(errors::column(series.name(), format!("it has {} rows where others have {rows}", series.len()))),
+        };
+        let of_group = |series: &Series| {
+            let own = role(series)?;
+            check(&own)?;
+            Ok::<_, PolarsError>(RowGroups::new(&categories::groups(&own)?))
+        };
+        let mut of_metric = vec![];
+        for column in call.of_metric.map(|s| Ok::<_, PolarsError>(s.struct_()?.fields_as_series())).transpose()?.into_iter().flatten() {
+            check(&column)?;
+            of_metric.push((column.name().to_string(), Numbers::finite(&column, "a column that a metric reads")?.column().to_f64()));
+        }
+        Ok(Beside { groups: call.group.map(of_group).transpose()?, of_metric })
     }
 }
 
@@ -103,10 +149,24 @@ impl Measured {
 enum Truth {
     Numbers(Numbers),
     Classes(Vec<u32>),
+    Several(SeveralTargets),
 }
 
 impl Truth {
     fn new(target: &Series, model: &Applied) -> PolarsResult<Self> {
+        let scoring = model.fitted().scoring();
+        if let Some(names) = model.fields(false).filter(|_| scoring.params.targets > 0) {
+            let loss = if model.fitted().loss() == LossKind::Multilabel.name() { LossKind::Multilabel } else { LossKind::Rmse };
+            let Some(loss) = several::loss_of(target.name(), target.dtype(), loss)? else {
+                let text = format!(
+                    "its type is {}; the model has {}, in a struct or in lists",
+                    target.dtype(),
+                    errors::count(names.len(), "target", "targets")
+                );
+                return Err(errors::mistyped(target.name(), text));
+            };
+            return Ok(Truth::Several(SeveralTargets::new(target, loss, None, Some(&names))?));
+        }
         Ok(match model.labels() {
             None => Truth::Numbers(Numbers::finite(target, "a target")?),
             Some(own) => {
@@ -120,12 +180,13 @@ impl Truth {
         match self {
             Truth::Numbers(numbers) => numbers.column().to_f64(),
             Truth::Classes(codes) => codes.iter().map(|c| *c as f64).collect(),
+            Truth::Several(targets) => targets.values(),
         }
     }
 }
 
 /// What rows weigh, in whatever unit; `target` may be none.
-fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f32>> {
+fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f64>> {
     let numbers = Numbers::finite(weight, "a weight")?;
     if numbers.column().to_f64().iter().all(|w| *w == 0.0) {
         return Err(errors::of_rows(RowsFault::Degenerate, format!("column `{}`: all rows weigh zero", weight.name())));
@@ -140,8 +201,9 @@ fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f32>> {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
-    Ok(row_weights(&input, &ClassWeight::None).map_err(errors::compute)?.map(|w| w.values).unwrap_or_default())
+    Ok(row_weights(&input, &ClassWeight::None).map_err(errors::compute)?.map_or(vec![], |w| w.values.into_iter().map(f64::from).collect()))
 }
 
 /// The one model of a column.

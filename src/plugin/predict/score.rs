@@ -6,10 +6,10 @@ use crate::errors;
 use crate::export::{Answer, Length, export};
 use crate::fit::OnError;
 use crate::monitor::{self, expression};
+use crate::threads::on_all_threads;
 use crate::times::TimeColumns;
 use polars::prelude::*;
 use serde::Deserialize;
-use taiga_engine::model::score::score as measure;
 
 /// What Python says of a score.
 #[derive(Deserialize)]
@@ -18,6 +18,11 @@ pub struct ScoreKwargs {
     metric: Option<String>,
     /// Whether the third input is what rows weigh.
     weight: bool,
+    /// Whether the next one is the rows' groups, and the next a struct of the columns that the metric reads.
+    #[serde(default)]
+    group: bool,
+    #[serde(default)]
+    of_metric: bool,
     /// The roles of the inputs behind it that say when events happened.
     #[serde(default)]
     times: Vec<String>,
@@ -36,7 +41,7 @@ impl ScoreKwargs {
 
     /// Where the columns of times begin.
     fn first_time(&self) -> usize {
-        2 + self.weight as usize
+        2 + self.weight as usize + self.group as usize + self.of_metric as usize
     }
 
     /// Reads when the events of `rows` happened, as the metric reads it.
@@ -56,10 +61,14 @@ impl ScoreKwargs {
 }
 
 fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>> {
+    let mut roles = inputs[2..kwargs.first()].iter();
+    let mut role = |is_there: bool| is_there.then(|| roles.next()).flatten();
     let call = Call {
         model: &inputs[0],
         target: Some(&inputs[1]),
-        weight: kwargs.weight.then(|| &inputs[2]),
+        weight: role(kwargs.weight),
+        group: role(kwargs.group),
+        of_metric: role(kwargs.of_metric),
         columns: &inputs[kwargs.first()..],
         device: &kwargs.device,
         rounds: kwargs.rounds,
@@ -71,13 +80,13 @@ fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>
     let read = measured.inputs()?;
     let scores = scores_of_tables(model, 1, rows, |_, start, len| Ok(read.slice(start, len)))?.swap_remove(0);
     let metric = metric_of(kwargs.metric.as_deref())?;
-    let (scoring, columns) = (model.fitted().scoring(), kwargs.bounds(inputs, &measured.target)?);
-    let kind = metric.unwrap_or(scoring.metric);
-    if kind.reads_times() && columns.is_empty() {
-        let text = format!("parameter `event`: metric={:?} needs it, or `lower` and `upper`", kind.name());
+    let columns = kwargs.bounds(inputs, &measured.target)?;
+    let metric = metric.unwrap_or_else(|| model.fitted().scoring().metric.into());
+    if metric.reads_times() && columns.is_empty() {
+        let text = format!("parameter `event`: metric=\"{metric}\" needs it, or `lower` and `upper`");
         return Err(errors::data(text));
     }
-    measure(&scoring, metric, scores, &measured.target, measured.weight.as_deref(), &columns).map(Some).map_err(errors::compute)
+    on_all_threads(|| measured.score(&metric, &scores, &columns)).map(Some)
 }
 
 fn score_field(inputs: &[Field], kwargs: ScoreKwargs) -> PolarsResult<Field> {

@@ -289,6 +289,8 @@ mod tests {
             features: &features,
             sources: &sources,
             target: vec![0.0; rows],
+            measures_all: false,
+            more_targets: vec![],
             weight: None,
             scores: vec![],
             columns: vec![],
@@ -303,6 +305,7 @@ mod tests {
             bundle: true,
             seed: 0,
             announced: None,
+            shared: 1,
             shard: RowShard::whole(rows),
         };
         assert!(worthwhile(&data));

@@ -3,8 +3,8 @@
 use super::fit::tree_params;
 use super::model::{Model, Units};
 use super::params::BoostingParams;
-use super::prepare;
-use super::schema::{check_class_weight, check_times, held_out_metric};
+use super::schema::{check_class_weight, check_times, measured_metrics};
+use super::{prepare, several};
 use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
 use crate::dataset::{Input, checks, target};
@@ -39,6 +39,7 @@ use crate::provenance::Provenance;
 ///     baseline: vec![],
 ///     held_out: None,
 ///     loss_columns: Default::default(),
+///     evaluation: Default::default(),
 /// };
 /// let model = constant(&input, &BoostingParams::default()).unwrap();
 /// assert_eq!((model.start, model.trees.len()), (vec![3.5], 0));
@@ -57,12 +58,13 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let labels = input.target.labels();
     let classes = labels.map_or(0, Labels::len);
     let resolved = resolve_loss(params.loss, &input.target)?;
+    let params = &params.of_target(&input.target);
     let kind = if classes == 1 { LossKind::Logloss } else { resolved };
     let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     prepare::check_loss_columns(input, params)?;
-    check_times(loss.as_ref(), None, input.loss_columns.times.is_given())?;
+    check_times(loss.as_ref(), &[], input.loss_columns.times.is_given())?;
     if classes != 1 {
-        held_out_metric(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
+        measured_metrics(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
     }
     let values = match classes {
         1 => vec![1.0; training.rows.len()],
@@ -73,11 +75,16 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
         None => training.data(&table, values, &params.class_weight)?,
         Some(_) => prepare::weigh(&table, loss.as_ref(), values, &params.class_weight)?,
     };
-    let params = &params.with_huber_delta(kind, None, || prepare::huber_delta(&table, &data));
+    let several = several::each(&table, &data);
+    if !several.is_empty() {
+        several::check_huber_delta(kind, &[], params)?;
+    }
+    let params = &params.with_huber_delta(kind, &[], || prepare::huber_delta(&table, &data));
     let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
-    let bounds = prepare::bounds(&table, loss.as_ref(), None, &data.values)?;
+    let bounds = prepare::bounds(&table, loss.as_ref(), &[], &data.values)?;
     let columns = prepare::loss_columns(&table, loss.as_ref(), bounds.as_ref())?;
-    let start = prepare::start(&table, loss.as_ref(), &data, &columns)?.start;
+    let starts = several::starts((&table, &data, &columns), &several, (kind, &params.loss_params()), loss.as_ref())?;
+    let start = starts.into_iter().flat_map(|s| s.start).collect();
     Ok(Model {
         params: params.kept(),
         loss: kind,

@@ -3,11 +3,13 @@
 
 use super::categorical_features::CategoricalFeatures;
 use super::finish::{UsedFeatures, finish};
+use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, held_out_metric};
-use super::steps::{Announced, Extent, LeafSums, TrainingData, TreeDevices, TreeSteps};
+use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
+use super::several::{self, OneTarget};
+use super::steps::{Announced, Extent, LeafSums, OutputRules, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
 use super::{needed, prepare};
 use crate::collective::RowShard;
@@ -21,17 +23,19 @@ use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::learners::boosting::steps::{Begun, TreeRequest};
 use crate::losses::position_bias::{PositionBias, StepRule};
-use crate::losses::{LeafRule, Location, Loss, LossKind, loss, resolve_loss};
+use crate::losses::{LeafRule, Loss, LossKind, LossParams, loss, loss_of_each, resolve_loss};
 use crate::memory::Reservation;
-use crate::metrics::{MetricKind, metric, undefined};
+use crate::metrics::MetricSpec;
 use crate::model::History;
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
 use crate::tree::grow::{GrownTree, Root, grow, is_plain};
-use crate::tree::params::TreeParams;
+use crate::tree::params::{SplitParams, TreeParams};
+use crate::tree::split::SplitRules;
 use crate::tree::{Leaf, Tree};
+use std::borrow::Cow;
 
 /// Fits boosted trees to a table with the steps of one of `devices`.
 ///
@@ -63,15 +67,19 @@ fn fit_on(
 ) -> Result<Model> {
     checks::check_classes(input)?;
     let kind = resolve_loss(params.loss, &input.target)?;
+    let params = &params.of_target(&input.target);
+    // The targets' names among them.
+    params.validate()?;
     let labels = input.target.labels();
     let classes = labels.map_or(0, Labels::len);
     let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     prepare::check_loss_columns(input, params)?;
     let outputs = raw_loss.outputs();
-    let measure = held_out_metric(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+    let metrics = measured_metrics(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
     check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
-    check_groups(kind, measure, input.loss_columns.groups.is_some())?;
-    check_times(raw_loss.as_ref(), measure, input.loss_columns.times.is_given())?;
+    check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
+    check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
+    let shares_trees = params.shares_trees(raw_loss.as_ref())?;
     let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
@@ -85,7 +93,7 @@ fn fit_on(
         let rows = input.features[0].len() - input.held_out_rows();
         return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
-    fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, measure, data, reserved })
+    fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
 }
 
 /// A table's target, and what follows from it before anything is computed.
@@ -93,7 +101,10 @@ struct CheckedTarget {
     kind: LossKind,
     /// The loss of scores as they are.
     raw_loss: Box<dyn Loss>,
-    measure: Option<MetricKind>,
+    /// Whether all its outputs share a tree in each round.
+    shares_trees: bool,
+    /// What is measured after each round; none where nothing is.
+    metrics: Vec<MetricSpec>,
     data: TargetData,
     /// The memory that the fit's arrays will take.
     reserved: Reservation,
@@ -106,48 +117,102 @@ fn fit_checked(
     params: &BoostingParams,
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
-    CheckedTarget { kind, raw_loss, measure, data, reserved }: CheckedTarget,
+    CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved }: CheckedTarget,
 ) -> Result<Model> {
     let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
     let classes = labels.map_or(0, Labels::len);
-    let params = &params.with_huber_delta(kind, measure.filter(|_| labels.is_none()), || prepare::huber_delta(input, &data));
+    let several = several::each(input, &data);
+    if !several.is_empty() {
+        several::check_huber_delta(kind, &metrics, params)?;
+    }
+    let params = &params.with_huber_delta(kind, if labels.is_none() { &metrics } else { &[] }, || prepare::huber_delta(input, &data));
     let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
     let numeric = coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?;
     let tree_params = tree_params(input, params, &numeric)?;
-    let (mut features, base) = CategoricalFeatures::new(pool, input, params, &data.values, numeric);
+    let of_categories = several::statistics_target(input, &data);
+    let (mut features, base) = CategoricalFeatures::new(pool, input, params, &of_categories, numeric);
     features.constrain(&tree_params.interaction);
+    drop(of_categories);
 
-    let bounds = prepare::bounds(input, raw_loss.as_ref(), measure, &data.values)?;
+    let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
     let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
-    let Start { start, unit, offset, factor, target: training_target, scores } = prepare::start(input, raw_loss.as_ref(), &data, &columns)?;
-    let measured = |kind| {
-        let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
-        Ok(HeldOut::new(kind, input, raw_loss.location(), (&data.values, weight), (&start, offset), unit))
-    };
-    let held_out = measure.map(measured).transpose()?;
-    drop(data.values);
+    let starts = several::starts((input, &data, &columns), &several, (kind, &params.loss_params()), raw_loss.as_ref())?;
     let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
-    if let (Some(groups), Some(marks), false) = (&groups, input.held_out, raw_loss.reads_times()) {
-        groups.check_held_out(marks)?;
-    }
-    let held_out = held_out.map(|h| h.with_groups(groups.as_ref(), input).with_columns(bounds.as_ref(), input));
-    let loss = loss(kind, &params.loss_params(), classes, unit)?;
+    let measured = if metrics.is_empty() {
+        None
+    } else {
+        let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
+        let table = MeasuredTable { values: &data.values, weight: weight.as_deref(), groups: groups.as_ref(), bounds: bounds.as_ref() };
+        if several.is_empty() {
+            Some(MeasuredRows::new(metrics, input, params, raw_loss.as_ref(), &table, &starts[0])?)
+        } else {
+            let one = loss(kind, &LossParams { targets: 0, ..params.loss_params() }, 0, 1.0)?;
+            let of_target = |(t, start): (&OneTarget<'_>, &Start)| {
+                MeasuredRows::new(
+                    metrics.clone(),
+                    &t.input,
+                    params,
+                    one.as_ref(),
+                    &MeasuredTable { values: &t.data.values, ..table },
+                    start,
+                )
+            };
+            MeasuredRows::joined(several.iter().zip(&starts).map(of_target))?
+        }
+    };
+    drop((data.values, several));
+    let units: Vec<f64> = starts.iter().map(|s| s.unit).collect();
+    let loss = if units.len() > 1 {
+        loss_of_each(kind, &params.loss_params(), &units)?
+    } else {
+        loss(kind, &params.loss_params(), classes, units[0])?
+    };
     let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
-    prepare::check_derivatives(input, loss.as_ref(), (&training_target, &scores[0], &loss_columns), (start[0], unit))?;
-    let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &scores[0]))?;
-    let gradient_unit = prepare::gradient_unit(loss.as_ref(), unit);
-    // What both derivatives are in units of.
-    let weight_unit = data.weight_unit * factor;
-    let tree_params = TreeParams { split: tree_params.split.in_units(gradient_unit, weight_unit), ..tree_params };
+    prepare::check_derivatives(
+        input,
+        loss.as_ref(),
+        (&starts[0].target, &starts[0].scores[0], &loss_columns),
+        (starts[0].start[0], units[0]),
+    )?;
+    let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
+    // What the derivatives of each target's outputs are in units of.
+    let of_start = |s: &Start| OutputUnits {
+        unit: s.unit,
+        gradient: prepare::gradient_unit(loss.as_ref(), s.unit),
+        factor: s.factor,
+        split: tree_params.split.in_units(prepare::gradient_unit(loss.as_ref(), s.unit), data.weight_unit * s.factor),
+    };
+    let units: Vec<OutputUnits> = starts.iter().map(of_start).collect();
+    let start: Vec<f64> = starts.iter().flat_map(|s| s.start.iter().copied()).collect();
+    let (mut targets, mut scores) = (vec![], vec![]);
+    for of_target in starts {
+        targets.push(of_target.target);
+        scores.extend(of_target.scores);
+    }
+    let first = several::FirstRows {
+        targets: targets.iter().map(Vec::as_slice).collect(),
+        scores: &scores,
+        weight: data.weights.as_deref(),
+        columns: &loss_columns,
+        held_out: input.held_out,
+    };
+    let splits: Vec<SplitParams> = units.iter().map(|u| u.split).collect();
+    let shared = shares_trees.then(|| several::output_rules(loss.as_ref(), &first, &splits));
+    // Gains of shared trees have no unit but that of the weights.
+    let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit) } else { units[0].split };
+    let tree_params = TreeParams { split, ..tree_params };
 
     // A set of scores for each permutation of categories' statistics, all alike at first.
     let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
-    let sure = held_out.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton;
+    let sure = measured.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton && !shares_trees && units.len() == 1;
     let trees = params.rounds as u64 * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
-    let rows = training_target.len();
+    let mut targets = targets.into_iter();
+    let target = targets.next().unwrap_or_default();
+    let rows = target.len();
+    let weight_unit = data.weight_unit;
     let of_rows = input.loss_columns.positions.as_ref();
     let rank_position_l2 = params.rank_position_l2.or(of_rows.map(|_| 0.0));
     let rule = StepRule { learning_rate: params.learning_rate, l2: rank_position_l2.unwrap_or(0.0) };
@@ -156,7 +221,8 @@ fn fit_checked(
     let data = TrainingData {
         features: &coded,
         sources: &sources,
-        target: training_target,
+        target,
+        more_targets: targets.collect(),
         weight: data.weights,
         columns: loss_columns,
         groups: groups.filter(|_| loss.by_group().is_some()),
@@ -164,27 +230,44 @@ fn fit_checked(
         risk_sets,
         scores,
         held_out: input.held_out,
+        measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
         // A sample of all rows is none.
         row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
         row_fraction: params.row_fraction(),
         l2: params.l2,
         count_rows: tree_params.counts_rows(),
-        bundle: params.bundle,
+        // Shared trees know no sparse features yet.
+        bundle: params.bundle && !shares_trees,
         seed: params.seed,
         announced,
+        shared: if shares_trees { outputs } else { 1 },
         shard: RowShard::whole(rows),
     };
     // Its arrays are there now, and count by themselves.
     drop(reserved);
-    let rounds = Rounds { params, tree_params: &tree_params, loss: loss.as_ref(), unit, held_out: held_out.as_ref(), monitor };
-    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1), trees: params.rounds as usize * outputs };
+    let rounds = Rounds {
+        params,
+        tree_params: &tree_params,
+        loss: loss.as_ref(),
+        units: &units,
+        shared: shared.as_deref(),
+        measured: measured.as_ref(),
+        monitor,
+    };
+    // Every output has a histogram of each node.
+    let histograms = if shares_trees { outputs } else { 1 };
+    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
         fitted = Some(rounds.run(backend, &mut features)?);
         Ok(())
     })?;
     let Boosted { mut trees, gains, history, factors } = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
-    let units = settle(&mut trees, &gains, gradient_unit, weight_unit);
+    let scale = common_scale(&mut trees, outputs, &units);
+    let units = match units.as_slice() {
+        [one] if !shares_trees => settle(&mut trees, &gains, one.gradient, weight_unit * one.factor),
+        _ => settle(&mut trees, &gains, 1.0, weight_unit),
+    };
     let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
     let position_factors = of_rows.zip(factors).zip(trained).map(|((positions, factors), trained)| {
         let of_trained: Vec<Option<f64>> = factors.into_iter().zip(trained).map(|(factor, trained)| trained.then_some(factor)).collect();
@@ -200,13 +283,37 @@ fn fit_checked(
         tables,
         labels: labels.cloned(),
         start,
-        scale: unit,
+        scale,
         units,
         trees,
         rows: training_rows,
         history,
         provenance: Provenance::default(),
     })
+}
+
+/// What the scores and the derivatives of a target's outputs are in units of.
+struct OutputUnits {
+    /// Of scores and leaf values: a power of two.
+    unit: f64,
+    /// Of gradients, next to the weights' unit.
+    gradient: f64,
+    /// Of both derivatives besides.
+    factor: f64,
+    /// What splits are scored by in these units.
+    split: SplitParams,
+}
+
+/// Brings leaf values of several targets into one unit, and returns it.
+fn common_scale(trees: &mut [Tree], outputs: usize, units: &[OutputUnits]) -> f64 {
+    let scale = units.iter().map(|u| u.unit).fold(0.0, f64::max);
+    for (i, tree) in trees.iter_mut().enumerate() {
+        let unit = units[(i % outputs).min(units.len() - 1)].unit;
+        if unit != scale {
+            tree.leaves_mut().iter_mut().for_each(|leaf| leaf.value = (leaf.value as f64 * (unit / scale)) as f32);
+        }
+    }
+    scale
 }
 
 /// What the boosting rounds give.
@@ -224,33 +331,38 @@ struct Rounds<'a> {
     params: &'a BoostingParams,
     tree_params: &'a TreeParams,
     loss: &'a dyn Loss,
-    /// What scores are in units of.
-    unit: f64,
-    held_out: Option<&'a HeldOut>,
+    /// One for each of several targets, or one for all outputs.
+    units: &'a [OutputUnits],
+    /// What each output counts, where all share a tree in each round.
+    shared: Option<&'a [OutputRules]>,
+    measured: Option<&'a MeasuredRows>,
     monitor: &'a dyn Monitor,
 }
 
 impl Rounds<'_> {
-    /// Round after round: a tree for each output, their values added to the scores, the metric of
-    /// the held-out rows; until all trees are grown or the metric no longer improves.
+    /// Round after round: a tree for each output, their values added to the scores, the metrics of
+    /// the measured rows; until all trees are grown or the metric no longer improves.
     fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<Boosted> {
         let (params, outputs) = (self.params, self.loss.outputs());
         let (mut trees, mut gains, mut factors) = (vec![], vec![], None);
-        let mut least_gains = vec![f64::INFINITY; outputs];
-        let mut history = self.held_out.map(|h| History::new(h.kind));
+        // The outputs of a tree.
+        let sharing = if self.shared.is_some() { outputs } else { 1 };
+        let mut least_gains = vec![f64::INFINITY; outputs / sharing];
+        let mut history = self.measured.and_then(MeasuredRows::history);
+        let loss_params = params.loss_params();
         for round in 0..params.rounds {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
-                let number = round as u64 * outputs as u64 + output as u64;
-                let (tree, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
-                trees.push(tree);
-                gains.push(gain_exponent);
+                let number = round as u64 * (outputs / sharing) as u64 + output as u64;
+                let (own, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
+                gains.extend(own.iter().map(|_| gain_exponent));
+                trees.extend(own);
             }
             backend.update_scores()?;
-            let value = match (&mut history, self.held_out) {
-                (Some(history), Some(held_out)) => {
-                    let value = held_out.measure(params, self.loss, &backend.held_out_scores()?[..outputs])?;
-                    history.push(value);
-                    Some(value)
+            let value = match (&mut history, self.measured) {
+                (Some(history), Some(measured)) => {
+                    let values = measured.measure(&loss_params, self.loss, &backend.measured_scores()?[..outputs])?;
+                    history.push_all(&values);
+                    values.first().copied()
                 }
                 _ => None,
             };
@@ -274,8 +386,13 @@ impl Rounds<'_> {
         Ok(Boosted { trees, gains, history, factors })
     }
 
-    /// Grows tree `number` of the fit for `output` and gives its leaves their values; with the exponent of what its gains are
-    /// in units of. `least_gain`: see [`grow`].
+    /// Returns the units of an output.
+    fn units(&self, output: usize) -> &OutputUnits {
+        &self.units[output.min(self.units.len() - 1)]
+    }
+
+    /// Grows tree `number` of the fit for `output`, or for all outputs from there on that share it, and gives its leaves their values: a
+    /// tree for each; with the exponent of what its gains are in units of. `least_gain`: see [`grow`].
     fn tree(
         &self,
         backend: &mut dyn TreeSteps,
@@ -283,125 +400,97 @@ impl Rounds<'_> {
         number: u64,
         output: usize,
         least_gain: &mut f64,
-    ) -> Result<(Tree, i32)> {
+    ) -> Result<(Vec<Tree>, i32)> {
         let interrupted = || self.monitor.interrupted();
         let outputs = self.loss.outputs();
         let own = features.set_of(number);
         let groups = features.begin_tree(backend, number)?;
-        let plan = is_plain(self.tree_params, &*features).then_some(self.tree_params);
-        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, groups: &groups, plan };
-        let mut grown = match backend.begin_tree(&request)? {
+        let units = self.units(output);
+        let tree_params = &match self.shared {
+            None if self.units.len() > 1 => Cow::Owned(TreeParams { split: units.split, ..self.tree_params.clone() }),
+            _ => Cow::Borrowed(self.tree_params),
+        };
+        let plan = is_plain(tree_params, &*features).then_some(&**tree_params);
+        let shared = self.shared;
+        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, groups: &groups, plan };
+        let grown = match backend.begin_tree(&request)? {
             Begun::Root { sums, scales } => {
                 let root = Root { tree: number, sums, scales };
-                grow(backend, self.tree_params, features, root, least_gain, &interrupted)?
+                grow(backend, tree_params, features, root, least_gain, &interrupted)?
             }
-            Begun::Whole(tree) => tree.finish(self.tree_params),
+            Begun::Whole(tree) => tree.finish(tree_params),
         };
         features.note_used(grown.tree.splits())?;
-        let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
-        let mut leaves = self.leaves(backend, &grown, sums, output)?;
+        let mut leaves = vec![];
+        for (k, sums) in (output..).zip(backend.end_tree(self.loss, &grown.tree, &grown.leaves)?) {
+            leaves.push(self.leaves(backend, &grown, sums, (own, k))?);
+        }
         for set in (0..features.sets()).filter(|set| *set != own) {
             let tree = features.translated(backend, &grown.tree, set)?;
-            let sums = backend.replay(self.loss, &tree, set * outputs + output)?;
-            let of_set = self.leaves(backend, &grown, sums, output)?;
-            if set == 0 {
-                leaves = of_set;
+            for (k, leaves) in (output..).zip(&mut leaves) {
+                let sums = backend.replay(self.loss, &tree, set * outputs + k)?;
+                let of_set = self.leaves(backend, &grown, sums, (set, k))?;
+                if set == 0 {
+                    *leaves = of_set;
+                }
             }
         }
-        grown.tree.leaves_mut().clone_from_slice(&leaves);
-        Ok((grown.tree, grown.gain_exponent))
+        Ok(self.finished(grown, leaves, output))
     }
 
-    /// The leaves of this output's tree just ended or replayed, from their sums; the backend has their values.
-    fn leaves(&self, backend: &mut dyn TreeSteps, grown: &GrownTree, sums: Vec<LeafSums>, output: usize) -> Result<Vec<Leaf>> {
+    /// Returns a grown tree with each output's leaves, in units that all outputs have in common.
+    fn finished(&self, mut grown: GrownTree, leaves: Vec<Vec<Leaf>>, output: usize) -> (Vec<Tree>, i32) {
+        let mut exponent = grown.gain_exponent;
+        if leaves.len() > 1 {
+            // The outputs' trees have the gain of theirs together.
+            grown.tree.splits_mut().for_each(|s| s.gain /= leaves.len() as f32);
+        } else if self.units.len() > 1 {
+            let OutputUnits { gradient, factor, .. } = *self.units(output);
+            let whole = libm::ilogb(factor);
+            let rest = libm::ldexp(factor, -whole);
+            grown.tree.splits_mut().for_each(|s| s.gain = (s.gain as f64 * rest).min(f32::MAX as f64) as f32);
+            exponent += 2 * libm::ilogb(gradient) + whole;
+        }
+        let with_leaves = |leaves: Vec<Leaf>| {
+            let mut tree = grown.tree.clone();
+            tree.leaves_mut().clone_from_slice(&leaves);
+            tree
+        };
+        (leaves.into_iter().map(with_leaves).collect(), exponent)
+    }
+
+    /// The leaves that the tree just ended or replayed has for this output of a set, from their sums; the backend has their values.
+    fn leaves(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        sums: Vec<LeafSums>,
+        (set, output): (usize, usize),
+    ) -> Result<Vec<Leaf>> {
+        let of_set = set * self.loss.outputs() + output;
+        let units = self.units(output);
         let values: Vec<f64> = match self.loss.leaf_rule(output) {
-            LeafRule::Newton => sums.iter().zip(&grown.bounds).map(|(s, b)| grown.rules.leaf_value(s.gradient, s.hessian, *b)).collect(),
+            LeafRule::Newton => {
+                let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
+                let rules = own.as_ref().unwrap_or(&grown.rules);
+                sums.iter().zip(&grown.bounds).map(|(s, b)| rules.leaf_value(s.gradient, s.hessian, *b)).collect()
+            }
             LeafRule::Quantile(alpha) => {
-                let mut values = backend.leaf_quantiles(alpha)?;
+                let mut values = backend.leaf_quantiles(of_set, alpha)?;
                 super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
                 values
             }
         };
         let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
-        if values.iter().any(|v| !(*v as f64 * self.unit).is_finite()) {
+        if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
             return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
         }
-        backend.set_leaf_values(&values)?;
-        let weight = |s: &LeafSums| s.hessian.min(f32::MAX as f64) as f32;
+        backend.set_leaf_values(of_set, &values)?;
+        // Where there are several targets, weights have the unit that these have in common.
+        let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
+        let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
         let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
         Ok(values.iter().zip(&sums).map(leaf).collect())
-    }
-}
-
-/// The held-out rows as the metric sees them.
-struct HeldOut {
-    kind: MetricKind,
-    target: Vec<f64>,
-    weight: Option<Vec<f32>>,
-    groups: Option<RowGroups>,
-    /// What the metric reads beside the target, `[column][row]`.
-    columns: Vec<Vec<f64>>,
-    /// What is added to the scores, which are in units of `unit`: `[output][row]`.
-    offset: Vec<Vec<f64>>,
-    unit: f64,
-}
-
-impl HeldOut {
-    /// `weight`: that of the held-out rows.
-    fn new(
-        kind: MetricKind,
-        input: &Input<'_>,
-        location: Location,
-        (values, weight): (&[f64], Option<Vec<f32>>),
-        (start, scores_offset): (&[f64], f64),
-        unit: f64,
-    ) -> HeldOut {
-        let rows: Vec<usize> = (0..values.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).collect();
-        // Scores carry the start value and the baseline already, unless they are differences from the first one.
-        let baseline = |k: usize| input.baseline.get(k).map(|c| c.gather_f64(&rows));
-        let offset = (0..start.len())
-            .map(|k| match (location.moves(k), baseline(0)) {
-                (true, Some(b)) => b.into_iter().map(|b| b + start[0]).collect(),
-                (true, None) => vec![start[0]; rows.len()],
-                (false, _) => vec![scores_offset; rows.len()],
-            })
-            .collect();
-        HeldOut { kind, target: rows.iter().map(|i| values[*i]).collect(), weight, groups: None, columns: vec![], offset, unit }
-    }
-
-    /// Returns the rows with their groups, of those of the whole table.
-    fn with_groups(self, groups: Option<&RowGroups>, input: &Input<'_>) -> HeldOut {
-        let marks = input.held_out.unwrap_or_default();
-        let rows: Vec<usize> = (0..marks.len()).filter(|row| marks[*row]).collect();
-        let is_read = self.kind.reads_groups() || self.kind.reads_times();
-        HeldOut { groups: groups.filter(|_| is_read).map(|g| g.of_rows(&rows)), ..self }
-    }
-
-    /// Returns the rows with the bounds of the times of their events, of those of the whole table.
-    fn with_columns(self, bounds: Option<&[Vec<f64>; 2]>, input: &Input<'_>) -> HeldOut {
-        let marks = input.held_out.unwrap_or_default();
-        let of_column = |column: &Vec<f64>| column.iter().zip(marks).filter(|(_, held_out)| **held_out).map(|(x, _)| *x).collect();
-        let bounds = bounds.filter(|_| self.kind.reads_times());
-        HeldOut { columns: bounds.map_or_else(Vec::new, |bounds| bounds.iter().map(of_column).collect()), ..self }
-    }
-
-    fn measure(&self, params: &BoostingParams, loss: &dyn Loss, scores: &[Vec<f32>]) -> Result<f64> {
-        let raw: Vec<Vec<f64>> =
-            scores.iter().zip(&self.offset).map(|(s, o)| s.iter().zip(o).map(|(s, o)| o + self.unit * *s as f64).collect()).collect();
-        let value = metric(
-            self.kind,
-            &params.loss_params(),
-            loss.link(),
-            &raw,
-            &self.target,
-            self.weight.as_deref(),
-            self.groups.as_ref(),
-            &self.columns,
-        );
-        if value.is_nan() {
-            return Err(undefined(self.kind));
-        }
-        Ok(value)
     }
 }
 

@@ -30,7 +30,8 @@ fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
 /// for, while its threads take their rows (`here`).
 fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
     let rows = input.target.rows() as u64;
-    let (sets, held_out) = (sets(input, params), input.held_out_rows() as u64);
+    let sets = sets(input, params);
+    let measured = if params.measures_training() { rows } else { input.held_out_rows() as u64 };
     let any = input.features.iter().any(|f| f.categories().is_some());
     let weight = if input.weight.is_some() { 4 } else { 0 };
     let scores = product(&[4, outputs, sets]);
@@ -39,10 +40,12 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     // Bounds of times; rows by time with their ties, and what they are sorted by.
     let times = if input.loss_columns.times.is_given() { 16 + if params.loss == LossKind::Cox { 64 } else { 8 } } else { 0 };
     let stays = product(&[rows, questions(input, params) + orders + times + if any { 5 } else { 0 }]);
-    let watched = product(&[held_out, 8 + 8 * outputs]);
+    let watched = product(&[measured, 16 + 16 * outputs]);
     // The first of several sets of scores is copied before it is dropped.
     let copied = if sets > 1 { 4 * outputs } else { 0 };
-    let making = product(&[rows, sum(&[8 + 4 + weight, scores, copied, 8 * input.baseline.len() as u64])]);
+    // Of several targets each is read, and copied to be looked at by itself.
+    let several = 16 * input.target.several().len() as u64;
+    let making = product(&[rows, sum(&[8 + 4 + weight + several, scores, copied, 8 * input.baseline.len() as u64])]);
     let sampled = params.border_sample.min(rows);
     let borders = sum(&[product(&[rows, 8 + weight]), product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)])]);
     // Twice while they are dealt, the leaf under each score, and two lists of rows.
@@ -57,11 +60,15 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
 /// [`crate::Error::Memory`].
 pub fn reserve(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: usize, here: bool) -> Result<Reservation> {
     let (rows, features, sets) = (input.target.rows(), input.features.len(), sets(input, params));
-    let classes = if outputs > 1 { format!(" to {outputs} classes") } else { String::new() };
+    let classes = match (outputs, input.target.several().len()) {
+        (_, targets @ 1..) => format!(" to {targets} targets"),
+        (1, _) => String::new(),
+        _ => format!(" to {outputs} classes"),
+    };
     let orders = if sets > 1 { format!(" under {sets} permutations") } else { String::new() };
     let less = match (outputs > 1, sets > 1) {
         (_, true) => "lower `permutations`, use cat_method=\"partition\", or fit on fewer rows",
-        (true, _) => "fit on fewer rows, or to fewer classes",
+        (true, _) => "fit on fewer rows, or to fewer classes or targets",
         _ => "fit on fewer rows",
     };
     memory::reserve(

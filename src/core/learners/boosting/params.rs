@@ -1,12 +1,12 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
-use crate::dataset::ClassWeight;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
+use crate::dataset::{ClassWeight, Target};
 use crate::encoding::ctr::CtrKind;
-use crate::error::Error;
-use crate::losses::LossKind;
-use crate::metrics::{MetricKind, metric_names};
+use crate::error::{Error, Result};
+use crate::losses::{Loss, LossKind};
+use crate::metrics::{MetricKind, MetricSpec, Metrics, metric_names};
 use crate::numerics::censored::Distribution;
 use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
 use crate::params::Problems;
@@ -35,6 +35,9 @@ pub enum RowSample {
     Mvs,
 }
 
+/// The most targets of a fit.
+pub const MOST_TARGETS: usize = 10_000;
+
 /// How categorical columns are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -47,6 +50,18 @@ pub enum CatMethod {
     /// By the best subset of a node's categories (as in LightGBM).
     Partition,
 }
+
+/// Which trees the outputs of a loss get that has several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MultiStrategy {
+    /// One for all of them in each round, each leaf of which has a value for each output (Zhang and Jung, "GBDT-MO: Gradient-boosted
+    /// decision trees for multiple outputs", 2020; XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`).
+    OneTree,
+    /// One for each in each round.
+    TreeEach,
+}
+
 learner_params! {
     /// Parameters of [`super::fit`].
     ///
@@ -62,6 +77,11 @@ learner_params! {
         pub loss: LossKind = LossKind::Auto,
         /// The formulas of `loss="custom"`.
         pub custom_loss: Option<CustomLoss> = None,
+        /// The names of several targets, which a fit takes from its table; none of one.
+        pub targets: Option<Vec<String>> = None => By(Self::check_targets),
+        /// Which trees the outputs get where there are several; unless told otherwise `OneTree` for several targets, and `TreeEach` for
+        /// several scores of one.
+        pub multi_strategy: Option<MultiStrategy> = None,
         /// The quantile that `loss="quantile"` estimates, or several ascending ones, or the expectile that `loss="expectile"` does, inside
         /// (0, 1).
         pub alpha: Alpha = Alpha::One(0.5) => By(Self::check_alpha),
@@ -173,8 +193,10 @@ learner_params! {
 
         pub class_weight,
         pub positive,
-        /// What is measured on held-out rows; the loss's own unless told otherwise.
-        pub metric: Option<MetricKind> = None,
+        /// What is measured on held-out rows: the first of several decides; the loss's own unless told otherwise.
+        pub metric: Option<Metrics> = None => By(Self::check_metric),
+        /// Whether the training rows are measured as well.
+        pub eval_train: Option<bool> = None,
         /// Stop after this many rounds without a better metric on the held-out rows.
         pub early_stopping: Option<u32> = None => AtLeast(1),
 
@@ -186,7 +208,7 @@ learner_params! {
         pub device,
     }
     local { n_threads, bundle, device }
-    held_out { early_stopping, metric }
+    held_out { early_stopping, metric unless measures_training }
     together { check_loss }
 }
 
@@ -202,15 +224,16 @@ impl BoostingParams {
             rank_normalize: self.rank_normalize.unwrap_or(true),
             rank_orders: self.rank_orders.unwrap_or(10),
             rank_decay: self.rank_decay.unwrap_or(0.85),
+            targets: self.targets.as_ref().map_or(0, Vec::len),
             aft: AftParams { distribution: self.aft_distribution.unwrap_or_default(), scale: self.aft_scale.unwrap_or(1.0) },
             // One that can't be compiled has been told of: [`Self::check_loss`].
             custom: self.custom_loss.as_ref().and_then(|loss| loss.compile().ok()).map(Arc::new),
         }
     }
 
-    /// Returns the parameters with `huber_delta` where the loss or the metric reads it: what they say, else `of_target`.
-    pub fn with_huber_delta(&self, loss: LossKind, metric: Option<MetricKind>, of_target: impl FnOnce() -> f64) -> Self {
-        let is_read = loss == LossKind::Huber || metric == Some(MetricKind::Huber);
+    /// Returns the parameters with `huber_delta` where the loss or a metric reads it: what they say, else `of_target`.
+    pub fn with_huber_delta(&self, loss: LossKind, metrics: &[MetricSpec], of_target: impl FnOnce() -> f64) -> Self {
+        let is_read = loss == LossKind::Huber || metrics.iter().any(|metric| metric.is_plain(MetricKind::Huber));
         let huber_delta = self.huber_delta.or_else(|| is_read.then(of_target));
         BoostingParams { huber_delta, ..self.clone() }
     }
@@ -222,6 +245,7 @@ impl BoostingParams {
         let (ranks, is_aft) = (self.loss.reads_groups(), self.loss == LossKind::Aft);
         BoostingParams {
             huber_delta: Some(params.huber_delta),
+            eval_train: self.eval_train.filter(|on| *on),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
@@ -251,6 +275,34 @@ impl BoostingParams {
         problems.limit("leaves", self.leaves, Between(2, 65_536));
     }
 
+    /// Returns the parameters with the names of a table's several targets.
+    pub fn of_target(&self, target: &Target<'_>) -> Self {
+        let names = || target.several().iter().map(|column| column.name().to_string()).collect();
+        BoostingParams { targets: matches!(target, Target::Several(_)).then(names), ..self.clone() }
+    }
+
+    /// Returns whether the outputs of a loss share one tree in each round.
+    ///
+    /// # Errors
+    /// For monotone constraints, which a tree of several values a leaf can't keep to.
+    pub fn shares_trees(&self, loss: &dyn Loss) -> Result<bool> {
+        let standard = if loss.has_targets() { MultiStrategy::OneTree } else { MultiStrategy::TreeEach };
+        let shares = loss.outputs() > 1 && self.multi_strategy.unwrap_or(standard) == MultiStrategy::OneTree;
+        if shares && self.monotone.values().any(|direction| *direction != 0) {
+            let text = "one tree for several outputs has no direction: give each a tree of its own, by multi_strategy=\"tree_each\"";
+            return Err(Error::parameter("monotone", text));
+        }
+        Ok(shares)
+    }
+
+    /// Adds what is wrong with `targets`.
+    fn check_targets(&self, problems: &mut Problems) {
+        let Some(names) = &self.targets else { return };
+        let distinct = names.iter().collect::<std::collections::BTreeSet<_>>().len() == names.len();
+        let fits = (1..=MOST_TARGETS).contains(&names.len()) && distinct;
+        problems.check(fits, "targets", names.len(), "1 to 10,000 different names");
+    }
+
     /// Adds what is wrong with `alpha`.
     fn check_alpha(&self, problems: &mut Problems) {
         let levels = match &self.alpha {
@@ -263,6 +315,26 @@ impl BoostingParams {
         if self.loss != LossKind::Quantile {
             problems.add(Error::parameter("alpha", "several are for loss=\"quantile\" alone; name one"));
         }
+    }
+
+    /// Whether the training rows are measured.
+    pub fn measures_training(&self) -> bool {
+        self.eval_train == Some(true)
+    }
+
+    /// Adds what is wrong with `metric`.
+    fn check_metric(&self, problems: &mut Problems) {
+        let Some(Metrics::Several(several)) = &self.metric else { return };
+        if several.is_empty() || several.len() > Metrics::MOST {
+            let text = format!("a list of {} metrics; name 1 to {}, or leave it out", several.len(), Metrics::MOST);
+            problems.add(Error::parameter("metric", text));
+        }
+        let names: Vec<String> = several.iter().map(MetricSpec::to_string).collect();
+        if let Some(again) = (1..names.len()).find(|i| names[..*i].contains(&names[*i])) {
+            problems.add(Error::parameter("metric", format!("\"{}\" is named twice", names[again])));
+        }
+        let own = several.iter().filter(|metric| metric.formulas().is_some()).count();
+        problems.check(own <= Metrics::MOST_OWN, "metric", own, &format!("at most {} metrics of your own", Metrics::MOST_OWN));
     }
 
     /// Adds what is wrong with `focal_gamma`.
@@ -348,7 +420,8 @@ impl BoostingParams {
             (Some(_), false) => problems.add(Error::parameter("custom_loss", "goes with loss=\"custom\" alone")),
             (None, false) => {}
         }
-        if self.metric == Some(MetricKind::Custom) && self.loss != LossKind::Custom {
+        let metrics = self.metric.as_ref().map_or(&[][..], Metrics::all);
+        if metrics.iter().any(MetricSpec::is_mean_loss) && self.loss != LossKind::Custom {
             problems.add(Error::parameter("metric", "\"custom\" is the mean of a loss of your own, and this one is not"));
         }
         if matches!(self.loss, LossKind::Auto) {
@@ -358,11 +431,11 @@ impl BoostingParams {
         if self.class_weight != ClassWeight::None && !self.loss.is_for_classes() {
             problems.add(Error::parameter("class_weight", format!("loss=\"{name}\" has no classes to weigh; give rows a `weight`")));
         }
-        if let (Some(metric), Ok(loss)) = (self.metric, crate::losses::loss(self.loss, &self.loss_params(), 2, 1.0))
-            && !metric.fits(loss.link())
-        {
+        let params = self.loss_params();
+        let Ok(loss) = crate::losses::loss(self.loss, &params, 2, 1.0) else { return };
+        for metric in metrics.iter().filter(|metric| !metric.fits(loss.link(), &params)) {
             let fitting = metric_names(|m| m.fits(loss.link()));
-            let text = format!("\"{}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can", metric.name());
+            let text = format!("\"{metric}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can");
             problems.add(Error::parameter("metric", text));
         }
     }

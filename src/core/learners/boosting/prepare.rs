@@ -5,15 +5,16 @@ use super::ties;
 use crate::column::Column;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{TargetData, in_parts};
-use crate::dataset::{ClassWeight, Input, LossColumns, Target};
+use crate::dataset::{ClassWeight, Evaluation, Input, LossColumns, Target};
 use crate::error::{Error, Result};
 use crate::losses::risk_sets::{Observed, RiskSets};
 use crate::losses::{LeafRule, Location, Loss, Rows};
-use crate::metrics::MetricKind;
+use crate::metrics::MetricSpec;
 use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::pages;
 use crate::parallel::interrupt::ROWS;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Targets and scores as training sees them.
 pub struct Start {
@@ -121,20 +122,25 @@ pub fn weigh(input: &Input<'_>, loss: &dyn Loss, values: Vec<f64>, class_weight:
         baseline: vec![],
         held_out: input.held_out,
         loss_columns: LossColumns::default(),
+        evaluation: Evaluation::default(),
     };
     let TargetData { weights, weight_unit, .. } = TargetData::new(&weighed, vec![], class_weight)?;
     Ok(TargetData { values, weights, weight_unit })
 }
 
-/// Returns what held-out rows weigh where they are measured: what a loss makes of their targets is not in it, since its metric has it.
+/// Returns what rows weigh where they are measured: what a loss makes of their targets is not in it, since its metric has it.
 ///
 /// # Errors
 /// As [`TargetData::new`].
-pub fn measured_weights(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, class_weight: &ClassWeight) -> Result<Option<Vec<f32>>> {
-    let of_held_out = |weights: &[f32]| (0..weights.len()).filter(|i| input.held_out.is_some_and(|h| h[*i])).map(|i| weights[i]).collect();
+pub fn measured_weights<'a>(
+    input: &Input<'_>,
+    loss: &dyn Loss,
+    data: &'a TargetData,
+    class_weight: &ClassWeight,
+) -> Result<Option<Cow<'a, [f32]>>> {
     match loss.row_factor() {
-        None => Ok(data.weights.as_deref().map(of_held_out)),
-        Some(_) => Ok(TargetData::new(input, vec![], class_weight)?.weights.as_deref().map(of_held_out)),
+        None => Ok(data.weights.as_deref().map(Cow::Borrowed)),
+        Some(_) => Ok(TargetData::new(input, vec![], class_weight)?.weights.map(Cow::Owned)),
     }
 }
 
@@ -172,12 +178,12 @@ pub fn check_loss_columns(input: &Input<'_>, params: &BoostingParams) -> Result<
     }
 }
 
-/// Returns the least and the largest time of each row's event, where the loss or the metric reads them.
+/// Returns the least and the largest time of each row's event, where the loss or a metric reads them.
 ///
 /// # Errors
 /// As [`EventTimes::bounds`](crate::dataset::EventTimes::bounds).
-pub fn bounds(input: &Input<'_>, loss: &dyn Loss, metric: Option<MetricKind>, target: &[f64]) -> Result<Option<[Vec<f64>; 2]>> {
-    match loss.reads_times() || metric.is_some_and(MetricKind::reads_times) {
+pub fn bounds(input: &Input<'_>, loss: &dyn Loss, metrics: &[MetricSpec], target: &[f64]) -> Result<Option<[Vec<f64>; 2]>> {
+    match loss.reads_times() || metrics.iter().any(MetricSpec::reads_times) {
         true => input.loss_columns.times.bounds(&input.target_name, target),
         false => Ok(None),
     }

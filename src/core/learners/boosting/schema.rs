@@ -7,7 +7,7 @@ use crate::dataset::ClassWeight;
 use crate::dataset::checks::not_numeric;
 use crate::error::{Error, Result, nearest};
 use crate::losses::{Loss, LossKind, LossTarget, loss};
-use crate::metrics::{MetricKind, metric_names};
+use crate::metrics::{MetricSpec, metric_names};
 use crate::objective::Link;
 
 /// The kind of a target, as far as its type tells.
@@ -72,9 +72,9 @@ pub fn check(features: &[(&str, &FeatureType)], target: TargetKind, given: &Give
     let loss = loss(kind, &params.loss_params(), 2, 1.0)?;
     check_positions(params.loss, kind, positions)?;
     // Of a loss that is named the number of classes says nothing.
-    let metric = held_out_metric(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
-    check_groups(kind, metric, groups)?;
-    check_times(loss.as_ref(), metric, times)?;
+    let metrics = measured_metrics(held_out, params, loss.as_ref(), (target != TargetKind::Numbers).then_some(2))?;
+    check_groups(kind, &metrics, groups)?;
+    check_times(loss.as_ref(), &metrics, times)?;
     if kind.target() == Some(LossTarget::Classes) { Ok(()) } else { check_baseline(baseline, loss.outputs()) }
 }
 
@@ -104,12 +104,12 @@ pub(super) fn check_baseline(columns: usize, outputs: usize) -> Result<()> {
 }
 
 /// Checks that there are groups where the loss or the metric of held-out rows reads them.
-pub(super) fn check_groups(loss: LossKind, metric: Option<MetricKind>, given: bool) -> Result<()> {
-    let needed = match metric {
+pub(super) fn check_groups(loss: LossKind, metrics: &[MetricSpec], given: bool) -> Result<()> {
+    let needed = match metrics.iter().find(|metric| metric.reads_groups()) {
         _ if given => return Ok(()),
         _ if loss.reads_groups() => format!("loss=\"{}\"", loss.name()),
-        Some(metric) if metric.reads_groups() => format!("metric=\"{}\"", metric.name()),
-        _ => return Ok(()),
+        Some(metric) => format!("metric=\"{metric}\""),
+        None => return Ok(()),
     };
     Err(Error::parameter("group", format!("{needed} needs a column that says which rows are ranked together, such as a query's number")))
 }
@@ -125,8 +125,8 @@ pub(super) fn check_positions(asked: LossKind, loss: LossKind, given: bool) -> R
 }
 
 /// Checks that something is said of events where the loss or the metric of held-out rows reads their times, and nowhere else.
-pub(super) fn check_times(loss: &dyn Loss, metric: Option<MetricKind>, given: bool) -> Result<()> {
-    let is_read = loss.reads_times() || metric.is_some_and(MetricKind::reads_times);
+pub(super) fn check_times(loss: &dyn Loss, metrics: &[MetricSpec], given: bool) -> Result<()> {
+    let is_read = loss.reads_times() || metrics.iter().any(MetricSpec::reads_times);
     let needed = match (is_read, given) {
         (true, false) if loss.reads_times() => "the loss",
         (true, false) => "the metric",
@@ -143,26 +143,30 @@ pub(super) fn check_times(loss: &dyn Loss, metric: Option<MetricKind>, given: bo
     Err(Error::parameter("event", text))
 }
 
-/// Returns the metric to measure, where rows are held out. `classes`: the number of the target's, where it has some.
-pub(super) fn held_out_metric(
+/// Returns the metrics to measure, where rows are measured: those asked for, else the loss's own. `classes`: the number of the
+/// target's, where it has some.
+pub(super) fn measured_metrics(
     held_out: bool,
     params: &BoostingParams,
     loss: &dyn Loss,
     classes: Option<usize>,
-) -> Result<Option<MetricKind>> {
+) -> Result<Vec<MetricSpec>> {
     if !held_out {
-        return params.check_measured().map(|()| None);
+        params.check_measured()?;
+        if !params.measures_training() {
+            return Ok(vec![]);
+        }
     }
-    let kind = params.metric.unwrap_or(loss.metric());
-    if !kind.fits(loss.link()) {
-        return Err(Error::parameter("metric", unfit_metric(kind, params.loss, classes, loss.link())));
+    let metrics = params.metric.as_ref().map_or_else(|| vec![loss.metric().into()], |metrics| metrics.all().to_vec());
+    match metrics.iter().find(|metric| !metric.fits(loss.link(), &params.loss_params())) {
+        Some(metric) => Err(Error::parameter("metric", unfit_metric(metric, params.loss, classes, loss.link()))),
+        None => Ok(metrics),
     }
-    Ok(Some(kind))
 }
 
 /// Returns why a metric can't be measured on predictions of this link, and what to do.
-fn unfit_metric(kind: MetricKind, loss: LossKind, classes: Option<usize>, link: Link) -> String {
-    let metric = kind.name();
+fn unfit_metric(metric: &MetricSpec, loss: LossKind, classes: Option<usize>, link: Link) -> String {
+    let kind = metric.kind();
     let fitting = metric_names(|m| m.fits(link));
     match (loss, classes) {
         (LossKind::Auto, None) if kind.fits(Link::Sigmoid) || kind.fits(Link::Softmax) => {

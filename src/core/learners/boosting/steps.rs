@@ -17,7 +17,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
 use crate::tree::grow::WholeTree;
-use crate::tree::params::TreeParams;
+use crate::tree::params::{SplitParams, TreeParams};
 use crate::tree::split::{Scales, Sums};
 use crate::tree::steps::{GrowSteps, NodeId};
 
@@ -32,6 +32,8 @@ pub struct TrainingData<'a> {
     pub sources: &'a [CodeSource<'a>],
     /// The target in the units of the scores (class indices for classifiers).
     pub target: Vec<f32>,
+    /// Where each output has a target of its own ([`Loss::has_targets`]), those of the outputs behind the first.
+    pub more_targets: Vec<Vec<f32>>,
     /// Row weights.
     pub weight: Option<Vec<f32>>,
     /// What the loss reads of a row beside its target, `[column][row]`.
@@ -48,6 +50,8 @@ pub struct TrainingData<'a> {
     pub scores: Vec<Vec<f32>>,
     /// Rows that are measured on and not trained on.
     pub held_out: Option<&'a [bool]>,
+    /// Whether the scores of all rows are measured, and not those of held-out rows alone.
+    pub measures_all: bool,
     /// How rows are drawn for each tree, and how many.
     pub row_sample: RowSample,
     pub row_fraction: f64,
@@ -61,6 +65,8 @@ pub struct TrainingData<'a> {
     /// What becomes of every tree, where all of it is sure, no rows are held out and there is one set of scores. A device may then go on
     /// to the next tree by itself.
     pub announced: Option<Announced>,
+    /// How many outputs share each tree ([`TreeRequest::shared`]): all, or 1 where each has its own.
+    pub shared: usize,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
 }
@@ -87,13 +93,27 @@ pub struct Announced {
     pub trees: u64,
 }
 
+/// What an output counts in the splits of a tree that it shares with others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OutputRules {
+    /// `l1` and `l2`, in units of the output's own derivatives.
+    pub params: SplitParams,
+    /// What the output's score is multiplied by before it is added to the others': that of a split that predicts the first gradients of all
+    /// training rows is then 1 for a row of weight 1, whatever the output is in units of.
+    pub importance: f64,
+}
+
 /// A tree to begin.
 #[derive(Clone, Copy)]
 pub struct TreeRequest<'a> {
     pub loss: &'a dyn Loss,
     /// Numbers the trees of the fit and keys the random choices.
     pub tree: u64,
+    /// The output that the tree is of, or the first of those that share it.
     pub output: usize,
+    /// Of a tree that several outputs share, these outputs from `output` on. Then the score of a split is the sum of theirs, the hessian of
+    /// [`Sums`] the mean of theirs, and a gradient there is none.
+    pub shared: Option<&'a [OutputRules]>,
     /// The groups that are open beside group 0: their features may split.
     pub groups: &'a [GroupId],
     /// The policy and the limits, where nothing else decides what the tree becomes ([`crate::tree::grow::is_plain`]).
@@ -165,8 +185,8 @@ pub trait TreeSteps: GrowSteps {
 
     /// Ends the growing: `leaves[i]` is the node that became leaf `i` of `tree` (whose splits count features as
     /// [`TrainingData::features`] does). Every row gets its leaf, rows that were not drawn included. Returns each leaf's sums
-    /// over the rows drawn.
-    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>>;
+    /// over the rows drawn, `[output][leaf]` of the outputs that have the tree.
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>>;
 
     /// Sends every row through `tree` (whose splits count features as [`TrainingData::features`] does, of whatever groups) as the
     /// last tree of `output`, which belongs to another set of scores than the tree that has grown. Returns each leaf's sums over
@@ -174,12 +194,12 @@ pub trait TreeSteps: GrowSteps {
     /// is about this tree.
     fn replay(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>>;
 
-    /// Returns for each leaf of the tree just ended the weighted quantile `alpha` of `target - score` over
+    /// Returns for each leaf of the tree just ended the weighted quantile `alpha` of `target - score` of an output over
     /// the rows drawn; 0 for a leaf without rows.
-    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>>;
+    fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>>;
 
-    /// Remembers the leaf values of the tree just ended; [`TreeSteps::update_scores`] adds them.
-    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()>;
+    /// Remembers the values that the leaves of the tree just ended have for an output; [`TreeSteps::update_scores`] adds them.
+    fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()>;
 
     /// Returns the subsets of categories that nodes were divided by since the fit began.
     fn category_sets(&self) -> &[CodeSet];
@@ -193,8 +213,9 @@ pub trait TreeSteps: GrowSteps {
     /// Those of the device.
     fn position_factors(&self) -> Result<Option<Vec<f64>>>;
 
-    /// Returns the scores of the held-out rows in row order, `[output][row]`.
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>>;
+    /// Returns the scores of the measured rows in row order, `[output][row]`: of the held-out rows, or of all
+    /// ([`TrainingData::measures_all`]).
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>>;
 }
 
 /// The size of a fit: the histograms that may be needed at once, and the trees.

@@ -37,6 +37,7 @@ const MOST_CLASSES: usize = u16::MAX as usize;
 pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevices, monitor: &dyn Monitor) -> Result<Forest> {
     params.validate()?;
     let table = input.table();
+    checks::check_one_target(&table, "fit_forest")?;
     let rows = checks::check_table(&table)?;
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
@@ -104,7 +105,7 @@ fn fit_on(
                 fit.run(&several, Targets::Classes(&several), truth, unit, &interrupted)
             }
         }
-        Target::Numbers(_) => {
+        Target::Numbers(_) | Target::Several(_) => {
             let numbers = numbers(&data, weights, fixed_unit, draws, poisson).ok_or_else(|| {
                 Error::column(&table.target_name, "the target's range, times the weights, is larger than a float can hold").of_values()
             })?;

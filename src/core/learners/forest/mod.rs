@@ -61,6 +61,7 @@ impl<'a> Input<'a> {
             baseline: vec![],
             held_out: None,
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         }
     }
 }

@@ -120,7 +120,7 @@ impl PredictionSums {
         let (scale, centre) = match truth {
             Truth::Classes(..) => ((1u64 << 40) as f64, 0.0),
             Truth::Numbers(y) => {
-                let centre = reduce::weighted_mean(y, None);
+                let centre = reduce::weighted_mean::<f32>(y, None);
                 let largest = y.iter().fold(0.0f64, |m, y| m.max((y - centre).abs()));
                 // A million trees stay below 2^62.
                 let exponent = if largest > 0.0 { libm::ilogb(largest) + 1 } else { 0 };

@@ -6,7 +6,7 @@ use super::schema::metric_of;
 use crate::dataset::Monitor;
 use crate::error::Result;
 use crate::metrics::MetricKind;
-use crate::metrics::{metric, undefined};
+use crate::metrics::{Rows, metric, undefined};
 use crate::model::History;
 use crate::objective::Link;
 use crate::objective::LossParams;
@@ -17,7 +17,7 @@ struct HeldOut {
     link: Link,
     rows: Vec<usize>,
     target: Vec<f64>,
-    weight: Option<Vec<f32>>,
+    weight: Option<Vec<f64>>,
 }
 
 /// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
@@ -59,7 +59,7 @@ impl<'a> PassMonitor<'a> {
             kind,
             link,
             target: rows.iter().map(|i| problem.codes[*i] as f64).collect(),
-            weight: weight.map(|w| rows.iter().map(|i| w[*i]).collect()),
+            weight: weight.map(|w| rows.iter().map(|i| f64::from(w[*i])).collect()),
             rows,
         });
         watch.history = Some(History::new(kind));
@@ -77,9 +77,10 @@ impl<'a> PassMonitor<'a> {
         if let (Some(h), Some(history)) = (&self.held_out, &mut self.history) {
             let of_output = |k: usize| h.rows.iter().map(|i| scores[i * self.outputs + k]).collect();
             let scores: Vec<Vec<f64>> = (0..self.outputs).map(of_output).collect();
-            let measured = metric(h.kind, &LossParams::default(), h.link, &scores, &h.target, h.weight.as_deref(), None, &[]);
+            let (params, weight) = (LossParams::default(), h.weight.as_deref());
+            let measured = metric(&h.kind.into(), &Rows { weight, ..Rows::new(&scores, h.link, &h.target, &params) });
             if measured.is_nan() {
-                return Err(undefined(h.kind));
+                return Err(undefined(&h.kind.into()));
             }
             if history.push(measured) && self.patience.is_some() {
                 self.best = Some(vector.to_vec());

@@ -65,6 +65,7 @@ impl<'a> Input<'a> {
             baseline: vec![],
             held_out: self.held_out,
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::column::FeatureType;
 use crate::dataset::labels::{Labels, validate_labels};
 use crate::error::{Error, Result};
 use crate::model::History;
-use crate::model::validate::validate_columns;
+use crate::model::validate::{validate_columns, validate_curves};
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -177,6 +177,7 @@ impl LinearModel {
             check(means.iter().all(|x| x.is_finite()), || "a mean is not finite".into())?;
         }
         let Some(h) = &self.history else { return Ok(()) };
+        validate_curves(h)?;
         check(h.values.is_empty() || (h.best as usize) < h.values.len(), || format!("the best pass is {} of {}", h.best, h.values.len()))
     }
 }

@@ -1,13 +1,14 @@
 //! The end of a shard's tree: the rows' leaves, the leaves' sums, and the scores.
 
-use super::{Shard, TreeContext};
+use super::{Shard, TreeContext, target_of};
+use crate::trees::gradient_quantizer::GradientQuantizer;
 use taiga_core::losses::Loss;
 use taiga_core::tree::Tree;
 use taiga_core::tree::steps::NodeId;
 
 impl Shard {
     /// Notes the leaf of every row, and sums the derivatives of the rows drawn: fixed-point gradient and hessian, and the count,
-    /// for each leaf.
+    /// for each leaf; for each output that has the tree, one behind the other.
     pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
         let mut leaf_of = vec![0; if self.by_node { self.nodes.len() } else { 0 }];
@@ -41,13 +42,36 @@ impl Shard {
             true => self.count_noted(tree.output, leaves.len()),
             false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
         };
-        sums.into_iter().zip(counts.into_iter().map(|n| n as u64)).collect()
+        if let Some(shared) = tree.shared {
+            sums.extend(self.leaf_sums_of_others(loss, tree.output, &shared.quantizers, leaves.len()));
+        }
+        let counts = counts.iter().cycle().map(|n| *n as u64);
+        sums.into_iter().zip(counts).collect()
+    }
+
+    /// Sums the derivatives of the outputs behind `first` in the leaves of the tree that they share with it, one output's behind
+    /// the other's.
+    fn leaf_sums_of_others(&mut self, loss: &dyn Loss, first: usize, quantizers: &[GradientQuantizer], leaves: usize) -> Vec<(i64, i64)> {
+        let leaf = std::mem::take(&mut self.leaf[first]);
+        let mut sums = vec![(0i64, 0i64); (quantizers.len() - 1) * leaves];
+        for (k, quantizer) in quantizers.iter().enumerate().skip(1) {
+            let sums = &mut sums[(k - 1) * leaves..k * leaves];
+            for batch in 0..self.batches() {
+                let range = self.derive(loss, first + k, batch, true);
+                let n = range.len();
+                quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], sums);
+            }
+            self.leaf[first + k].copy_from_slice(&leaf);
+        }
+        self.leaf[first] = leaf;
+        sums
     }
 
     /// Appends the residuals `target - score` of the rows of a node that were drawn, and their
     /// weights where rows have any.
     pub fn residuals(&self, output: usize, node: NodeId, values: &mut Vec<f64>, weights: &mut Vec<f32>) {
-        values.extend(self.node_rows(node).map(|row| (self.target[row] - self.scores[output][row]) as f64));
+        let (target, scores) = (target_of(&self.target, &self.more_targets, output), &self.scores[output]);
+        values.extend(self.node_rows(node).map(|row| (target[row] - scores[row]) as f64));
         if self.weight.is_some() || self.bag.is_some() {
             let weight = |row: usize| self.weight.as_ref().map_or(1.0, |w| w[row]) * self.bag.as_ref().map_or(1.0, |b| b[row]);
             weights.extend(self.node_rows(node).map(weight));

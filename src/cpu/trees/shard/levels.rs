@@ -45,6 +45,7 @@ impl Shard {
         let near = |(least, most): (usize, usize)| most - least < MOST;
         let dense = |d: &Division| !tree.features[d.split.feature as usize].categories && d.right < u16::MAX as u32;
         in_order
+            && tree.shared.is_none()
             && self.rows >= LEVEL_ROWS
             && self.groups[0].columns.is_none()
             && tree.open().eq([0])

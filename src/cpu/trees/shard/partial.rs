@@ -1,9 +1,11 @@
 //! A shard's partial histograms: packed bins over its rows of a node.
 
 use super::{Shard, ShardGroup, TreeContext};
+use crate::trees::bins::MAX_BINS;
 use crate::trees::gradient_quantizer::Plane;
 use crate::trees::histogram;
 pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
+use crate::trees::lanes::{self, Lane, Lanes};
 use crate::trees::partition::Source;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
@@ -70,11 +72,9 @@ impl ShardGroup {
         used.chunks_exact((planes * words).max(1)).map(move |segment| &segment[plane * words..(plane + 1) * words])
     }
 
-    /// The packed bins of a column in each segment of partial `index`, for plane `plane`.
+    /// Returns the place of a column's first bin in a plane.
     #[inline(always)]
-    pub fn partial_bins(&self, index: usize, planes: usize, plane: usize, column: usize, bins: usize, mut visit: impl FnMut(&[u64])) {
-        let partial = &self.partials[index];
-        let plane_bins = self.plane_bins();
+    fn place(&self, column: usize) -> usize {
         let mut at = 0;
         for block in &self.blocks {
             if block.features.contains(&column) {
@@ -83,10 +83,59 @@ impl ShardGroup {
             }
             at += block.width * STRIDE;
         }
+        at
+    }
+
+    /// The packed bins of a column in each segment of partial `index`, for plane `plane`, or for a lane of so many.
+    #[inline(always)]
+    pub fn partial_bins(
+        &self,
+        index: usize,
+        (planes, plane): (usize, usize),
+        lane: Option<(Lane, usize)>,
+        column: usize,
+        bins: usize,
+        mut visit: impl FnMut(&[u64]),
+    ) {
+        if let Some(lane) = lane {
+            return self.lane_bins(index, lane, column, bins, &mut visit);
+        }
+        let partial = &self.partials[index];
+        let plane_bins = self.plane_bins();
+        let at = self.place(column);
         for segment in 0..partial.segments {
             let start = (segment * planes + plane) * plane_bins + at;
             visit(&partial.bins[start..start + bins]);
         }
+    }
+}
+
+impl ShardGroup {
+    /// The packed bins of a column in each segment of partial `index`, for lane `lane` of `width`.
+    #[inline(never)]
+    fn lane_bins(&self, index: usize, (lane, width): (Lane, usize), column: usize, bins: usize, visit: &mut dyn FnMut(&[u64])) {
+        let partial = &self.partials[index];
+        let (segment_bins, at) = (self.plane_bins() * width, self.place(column) * width);
+        let mut gathered = [0; MAX_BINS];
+        for segment in 0..partial.segments {
+            let start = segment * segment_bins + at;
+            let of_column = partial.bins[start..start + bins * width].chunks_exact(width);
+            gathered[..bins].iter_mut().zip(of_column).for_each(|(out, words)| *out = lane.bin(words));
+            visit(&gathered[..bins]);
+        }
+    }
+
+    /// Appends a segment of zeros to a partial histogram of so many lanes.
+    fn begin_lanes(&self, partial: &mut Partial, plan: &StoragePlan, width: usize) {
+        let segment_bins = self.plane_bins() * width;
+        let start = partial.segments * segment_bins;
+        pages::grow(&mut partial.bins, start + segment_bins);
+        for column in self.own.clone() {
+            let first = start + self.place(column) * width;
+            partial.bins[first..first + plan.column_codes[column] * width].fill(0);
+        }
+        partial.segments += 1;
+        partial.filled = 0;
     }
 }
 
@@ -112,6 +161,9 @@ impl Shard {
         mut len: usize,
         mut first: Option<&[u32]>,
     ) {
+        if let Some(shared) = tree.shared {
+            return self.accumulate_lanes(group, partial, (tree, shared.lanes), (source, list, start, len));
+        }
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
                 self.groups[group].begin_segment(partial, &tree.groups[group].plan, tree.quantizer.planes.len());
@@ -122,6 +174,38 @@ impl Shard {
             }
             partial.filled += n;
             first = first.map(|f| &f[n..]);
+            start += n;
+            len -= n;
+        }
+    }
+
+    /// Adds the statistics of rows of all outputs that share a tree to a partial histogram, as [`Shard::accumulate`] does.
+    fn accumulate_lanes(
+        &mut self,
+        group: usize,
+        partial: &mut Partial,
+        (tree, lanes): (&TreeContext<'_>, Lanes),
+        (source, list, mut start, mut len): (Source, usize, usize, usize),
+    ) {
+        let codes = &self.groups[group];
+        while len > 0 {
+            if partial.segments == 0 || partial.filled == MAX_ROWS {
+                codes.begin_lanes(partial, &tree.groups[group].plan, lanes.width);
+            }
+            let n = len.min(MAX_ROWS - partial.filled);
+            let rows = match source {
+                Source::All => RowSelection::Range(start, n),
+                Source::List => RowSelection::List(&self.lists[list][start..start + len], n),
+            };
+            let mut at = (partial.segments - 1) * codes.plane_bins() * lanes.width;
+            for block in &codes.blocks {
+                let end = at + block.width * STRIDE * lanes.width;
+                let own = block.codes_of(&codes.own);
+                // SAFETY: lists hold nothing but rows of this shard.
+                unsafe { lanes::add_lanes(block, own, rows, (&self.words, lanes), &mut partial.bins[at..end]) };
+                at = end;
+            }
+            partial.filled += n;
             start += n;
             len -= n;
         }

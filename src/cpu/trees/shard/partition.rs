@@ -38,7 +38,7 @@ impl Shard {
     /// rows and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
         let codes_at_hand = self.groups[0].columns.is_some() && tree.groups[0].plan.sparse.is_empty();
-        self.alone() && codes_at_hand && tree.quantizer.planes == [Plane::Both]
+        self.alone() && codes_at_hand && tree.quantizer.planes == [Plane::Both] && tree.shared.is_none()
     }
 
     /// Partitions the rows of one node, in steps that its histograms are summed in; returns whether it has histograms.

@@ -3,6 +3,7 @@
 use super::{NodeRows, Partial, STATISTICS, STATISTICS_ROWS, Shard, ShardGroup, TreeContext, expand};
 use crate::trees::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use crate::trees::histogram::MAX_ROWS;
+use crate::trees::lanes::SharedTree;
 use crate::trees::partition::Source;
 use std::ops::Range;
 use taiga_core::losses::Loss;
@@ -16,7 +17,7 @@ impl Shard {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
         self.by_node = false;
         let planes = &tree.quantizer.planes;
-        self.presorted = self.groups[0].sorted.is_some() && *planes == [Plane::Both];
+        self.presorted = self.groups[0].sorted.is_some() && *planes == [Plane::Both] && tree.shared.is_none();
         let summed = if self.presorted { 0..0 } else { 0..self.groups.len() };
         let summed = summed.filter(|g| tree.groups[*g].open);
         let mut partials: Vec<(usize, Partial)> = summed.map(|g| (g, self.new_partial(g))).collect();
@@ -25,15 +26,11 @@ impl Shard {
         let mut drawn = 0;
         let mut first = std::mem::take(&mut self.first_plane);
         for batch in 0..self.batches() {
-            let range = self.derive(loss, tree.output, batch, true);
+            let range = match tree.shared {
+                None => self.pack_batch(loss, tree, batch, &mut first),
+                Some(shared) => self.pack_lanes(loss, (tree, shared), batch),
+            };
             let n = range.len();
-            let first_row = self.number(batch);
-            {
-                let mut out: Vec<&mut [u32]> = vec![&mut first[..n]];
-                out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));
-                tree.quantizer.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
-            }
-            self.store_statistics(range.clone(), &first[..n]);
             match &self.bag {
                 Some(bag) => {
                     for row in range {
@@ -63,8 +60,38 @@ impl Shard {
         }
     }
 
+    /// Quantizes the derivatives of a batch, whose first plane is also written to `first`; returns the range of rows.
+    fn pack_batch(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, batch: usize, first: &mut [u32]) -> Range<usize> {
+        let range = self.derive(loss, tree.output, batch, true);
+        let (n, first_row) = (range.len(), self.number(batch));
+        let mut out: Vec<&mut [u32]> = vec![&mut first[..n]];
+        out.extend(self.planes.iter_mut().filter(|p| !p.is_empty()).map(|p| &mut p[range.clone()]));
+        tree.quantizer.pack(&self.gradient[..n], &self.hessian[..n], tree.rounding, first_row, &mut out);
+        self.store_statistics(range.clone(), &first[..n]);
+        range
+    }
+
+    /// Quantizes the derivatives of a batch of all outputs that share the tree; returns the range of rows.
+    fn pack_lanes(&mut self, loss: &dyn Loss, (tree, shared): (&TreeContext<'_>, &SharedTree), batch: usize) -> Range<usize> {
+        let (first_row, width) = (self.number(batch), shared.lanes.width);
+        let (mut scratch, mut range) = ([vec![], vec![]], 0..0);
+        let mut words = std::mem::take(&mut self.words);
+        for k in 0..shared.outputs() {
+            range = self.derive(loss, shared.first + k, batch, true);
+            let derivatives = (&self.gradient[..range.len()], &self.hessian[..range.len()]);
+            let own = &mut words[range.start * width..range.end * width];
+            shared.pack(k, derivatives, (tree.rounding, first_row), &mut scratch, own);
+        }
+        self.words = words;
+        range
+    }
+
     /// Makes room for the statistics of all rows beyond those that stand beside their codes.
     fn resize_statistics(&mut self, tree: &TreeContext<'_>) {
+        if let Some(shared) = tree.shared {
+            self.words.resize(self.rows * shared.lanes.width, 0);
+            return;
+        }
         let planes = &tree.quantizer.planes;
         self.planes.resize_with(planes.len() - 1, Vec::new);
         for (p, values) in self.planes.iter_mut().enumerate() {

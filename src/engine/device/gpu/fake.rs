@@ -196,7 +196,7 @@ impl TreeSteps for Failing<'_> {
         self.0.begin_tree(request)
     }
 
-    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
         step()?;
         self.0.end_tree(loss, tree, leaves)
     }
@@ -206,14 +206,14 @@ impl TreeSteps for Failing<'_> {
         self.0.replay(loss, tree, output)
     }
 
-    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
+    fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
         step()?;
-        self.0.leaf_quantiles(alpha)
+        self.0.leaf_quantiles(output, alpha)
     }
 
-    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
+    fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
         step()?;
-        self.0.set_leaf_values(values)
+        self.0.set_leaf_values(output, values)
     }
 
     fn category_sets(&self) -> &[CodeSet] {
@@ -230,9 +230,9 @@ impl TreeSteps for Failing<'_> {
         self.0.position_factors()
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         step()?;
-        self.0.held_out_scores()
+        self.0.measured_scores()
     }
 }
 

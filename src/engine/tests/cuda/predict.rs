@@ -110,6 +110,7 @@ fn fitted(text: &[Vec<Option<String>>], x: &[f64], y: &[f64], params: serde_json
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()
 }

@@ -99,7 +99,7 @@ impl TreeSteps for Shards<'_> {
         Ok(Begun::Root { sums, scales: taiga_engine::tree::split::Scales { gradient, hessian } })
     }
 
-    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+    fn end_tree(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
         self.all(|shard| shard.end_tree(loss, tree, leaves))
     }
 
@@ -107,12 +107,12 @@ impl TreeSteps for Shards<'_> {
         self.all(|shard| shard.replay(loss, tree, output))
     }
 
-    fn leaf_quantiles(&mut self, alpha: f64) -> Result<Vec<f64>> {
-        self.all(|shard| shard.leaf_quantiles(alpha))
+    fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
+        self.all(|shard| shard.leaf_quantiles(output, alpha))
     }
 
-    fn set_leaf_values(&mut self, values: &[f32]) -> Result<()> {
-        self.all(|shard| shard.set_leaf_values(values))
+    fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
+        self.all(|shard| shard.set_leaf_values(output, values))
     }
 
     fn category_sets(&self) -> &[CodeSet] {
@@ -127,9 +127,9 @@ impl TreeSteps for Shards<'_> {
         Ok(None)
     }
 
-    fn held_out_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         let answers: Vec<Result<Vec<Vec<f32>>>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.held_out_scores())).collect();
+            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.measured_scores())).collect();
             threads.into_iter().map(|t| t.join().expect("no panic")).collect()
         });
         answers.into_iter().next().expect("a shard")
@@ -163,6 +163,7 @@ impl TreeDevices for Dealt {
                 features: data.features,
                 sources: &sources[k],
                 target: data.target[own.clone()].to_vec(),
+                more_targets: data.more_targets.iter().map(|t| t[own.clone()].to_vec()).collect(),
                 weight: data.weight.as_ref().map(|w| w[own.clone()].to_vec()),
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
                 columns: vec![],
@@ -249,4 +250,20 @@ fn classes_and_held_out_rows_may_lie_in_any_shard() {
     let codes = table(3_100, 3).y().iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();
     let several = Table::classes(table(3_100, 3).columns, codes, Labels::Integer((0..4).collect()));
     under_every_policy(&[json!({})]).into_iter().for_each(|params| compare(&several, params));
+}
+
+/// Proves the same for several targets, which share a tree or have one each.
+#[test]
+fn several_targets_may_lie_in_any_shard() {
+    let mut t = table(3_300, 4);
+    let flag = |at: f64| -> Vec<f64> { t.y().iter().map(|y| (*y > at) as u8 as f64).collect() };
+    t.target = taiga_testing::Wanted::Several(vec![flag(0.0), flag(1.0), flag(-1.5)]);
+    let losses = [
+        json!({}),
+        json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
+        json!({ "loss": "mae" }),
+        json!({ "row_sample": "mvs" }),
+        json!({ "multi_strategy": "tree_each", "row_sample": "goss" }),
+    ];
+    under_every_policy(&losses).into_iter().for_each(|params| compare(&t, params));
 }

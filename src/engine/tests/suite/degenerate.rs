@@ -279,6 +279,7 @@ fn fit_text(columns: &[Vec<Option<&str>>], target: Target<'_>, p: serde_json::Va
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     fit(&input, &params(p), &Quiet)
 }

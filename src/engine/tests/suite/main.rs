@@ -30,6 +30,8 @@ mod boosting {
     mod position_bias;
     mod prepare;
     mod ranking;
+    mod several_metrics;
+    mod several_targets;
     mod survival;
     mod ties;
 }

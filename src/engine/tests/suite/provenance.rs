@@ -52,6 +52,7 @@ impl Table {
                 baseline: vec![],
                 held_out: None,
                 loss_columns: Default::default(),
+                evaluation: Default::default(),
             },
             &params,
             &Quiet,

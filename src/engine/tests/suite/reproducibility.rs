@@ -312,6 +312,7 @@ fn tables_beyond_the_memory_for_columns_give_the_same_trees() {
                 baseline: vec![],
                 held_out: None,
                 loss_columns: Default::default(),
+                evaluation: Default::default(),
             };
             let p = json!({
                 "rounds": 2, "depth": depth, "policy": policy, "loss": loss, "row_sample": sample, "n_threads": threads, "border_sample": 5000

@@ -109,6 +109,7 @@ impl Rows {
             baseline: vec![],
             held_out: evaluates.then_some(&self.held_out),
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         };
         visit(&input)
     }
@@ -643,6 +644,7 @@ fn borders_are_those_of_rows_that_count() {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     let params = BoostingParams::from_json(&json!({ "rounds": 100, "border_sample": 20_000 })).unwrap();
     let model = boosting::fit(&input, &params, &taiga_engine::dataset::Quiet).unwrap();

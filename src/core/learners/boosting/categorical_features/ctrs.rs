@@ -255,7 +255,7 @@ pub(super) fn statistics(input: &Input<'_>, params: &BoostingParams, target: &[f
             let scaled = kinds.contains(&CtrKind::FloatTargetMeanValue);
             (kinds, CtrTarget::classes(codes, labels.len(), scaled))
         }
-        Target::Numbers(_) => {
+        Target::Numbers(_) | Target::Several(_) => {
             let step = training.len().div_ceil(params.border_sample.min(usize::MAX as u64) as usize).max(1);
             let sample: Vec<f64> = training.iter().step_by(step).map(|r| target[*r as usize]).collect();
             let kinds = params.ctr_kinds(false);

@@ -16,6 +16,7 @@
 //! | 5 | metadata | behind the provenance the user's [`crate::metadata`] |
 //! | 6 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
 //! | 7 | losses of one's own | the parameter `custom_loss` |
+//! | 8 | several targets, several metrics | the parameters `targets` and `multi_strategy`; metrics with a parameter (`ndcg@5`), several of them, sets of held-out rows with names, `eval_train` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -26,8 +27,9 @@ use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
-use crate::model::Feature;
-use crate::model::payload::{Curve, is_new, name_of, named, params_of, params_text};
+use crate::metrics::{MetricSpec, Metrics};
+use crate::model::payload::{HistoryPayload, is_new, name_of, named, params_of, params_text};
+use crate::model::{Feature, payload};
 use crate::provenance::Provenance;
 use crate::tree::Tree;
 use serde::{Deserialize, Serialize};
@@ -35,10 +37,14 @@ use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"GB", version: 7, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
+    Envelope { kind: b"GB", version: 8, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
 
 /// The first version with losses of one's own.
 const CUSTOM_LOSS_SINCE: u32 = 7;
+
+/// The first version with several targets and one tree for several outputs; with several curves, sets that have names, and metrics that have
+/// parameters.
+const SEVERAL_SINCE: u32 = 8;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -55,7 +61,7 @@ pub struct Payload<'a> {
     scale: f64,
     trees: Cow<'a, [Tree]>,
     rows: u64,
-    history: Option<Curve<'a>>,
+    history: Option<HistoryPayload<'a>>,
 }
 
 /// The payload of version 1.
@@ -70,7 +76,7 @@ struct Payload1<'a> {
     scale: f64,
     trees: Vec<Tree>,
     rows: u64,
-    history: Option<Curve<'a>>,
+    history: Option<HistoryPayload<'a>>,
 }
 
 /// A feature of version 1.
@@ -121,7 +127,7 @@ impl Persisted for Model {
             scale: self.scale,
             trees: self.trees.as_slice().into(),
             rows: self.rows,
-            history: self.history.as_ref().map(Curve::of),
+            history: self.history.as_ref().map(HistoryPayload::of),
         };
         let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
         let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum();
@@ -129,7 +135,19 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
-        if self.params.custom_loss.is_some() { CUSTOM_LOSS_SINCE } else { 1 }
+        let is_plain = |metric: &MetricSpec| metric.is_plain(metric.kind()) && metric.formulas().is_none();
+        let plain = match &self.params.metric {
+            None => true,
+            Some(Metrics::One(metric)) => is_plain(metric),
+            Some(Metrics::Several(_)) => false,
+        };
+        let params = &self.params;
+        let plain = plain && params.eval_train.is_none() && self.history.as_ref().is_none_or(payload::is_plain);
+        match params.custom_loss {
+            _ if !plain || params.targets.is_some() || params.multi_strategy.is_some() => SEVERAL_SINCE,
+            Some(_) => CUSTOM_LOSS_SINCE,
+            None => 1,
+        }
     }
 
     fn from_contents(p: Payload<'_>, units: Units, provenance: Provenance) -> Result<Self> {
@@ -146,7 +164,7 @@ impl Persisted for Model {
             units,
             trees: p.trees.into_owned(),
             rows: p.rows,
-            history: p.history.map(Curve::history).transpose()?,
+            history: p.history.map(HistoryPayload::history).transpose()?,
             provenance,
         };
         model.validate()?;

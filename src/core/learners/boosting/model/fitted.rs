@@ -48,6 +48,9 @@ impl FittedModel for Model {
 
     fn fields(&self, raw: bool) -> Option<Vec<String>> {
         let names = |names: [&str; 2]| Some(names.map(String::from).to_vec());
+        if let Some(targets) = &self.params.targets {
+            return Some(targets.clone());
+        }
         match (&self.labels, self.loss) {
             (Some(labels), _) => Some(labels.names()).filter(|_| Model::outputs(self) > 1),
             (None, LossKind::Gaussian) => names(if raw { ["mean", "log_sigma"] } else { ["mean", "variance"] }),

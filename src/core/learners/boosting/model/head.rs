@@ -4,7 +4,6 @@ use super::{CtrTable, Derived, Model, Units};
 use crate::encoding::ctr::CtrKind;
 use crate::error::Result;
 use crate::learners::boosting::units::{exponent, unit_exponent};
-use crate::model::History;
 use crate::model::fitted::check_rounds;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,13 +31,7 @@ impl Model {
         // Those of positions are known after the last round alone.
         self.params.position_factors = None;
         self.trees.truncate(rounds * self.outputs());
-        self.history = self.history.map(|whole| {
-            let mut history = History::new(whole.metric);
-            whole.values.iter().take(rounds).for_each(|value| {
-                history.push(*value);
-            });
-            history
-        });
+        self.history = self.history.map(|whole| whole.head(rounds));
         self.keep_used();
         self.settle_units();
         Ok(self)

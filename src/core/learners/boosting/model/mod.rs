@@ -142,8 +142,8 @@ pub struct Model {
 }
 
 impl Model {
-    /// The number of scores a row: the number of classes under `multiclass` and `ova`, that of several quantiles, 2 under
-    /// `gaussian`, else 1.
+    /// The number of scores a row: that of several targets, the number of classes under `multiclass` and `ova`, that of several
+    /// quantiles, 2 under `gaussian`, else 1.
     pub fn outputs(&self) -> usize {
         self.start.len()
     }

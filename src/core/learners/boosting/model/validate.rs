@@ -6,7 +6,9 @@ use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
 use crate::error::{Error, Result};
 use crate::losses::{LossTarget, loss};
-use crate::model::validate::{validate_branching, validate_columns, validate_feature, validate_feature_names, validate_unit};
+use crate::model::validate::{
+    validate_branching, validate_columns, validate_curves, validate_feature, validate_feature_names, validate_unit,
+};
 use crate::tree::model::{Leaf, Split, Tree};
 
 /// The deepest symmetric tree.
@@ -43,6 +45,7 @@ impl Model {
             .map_err(fail)?;
         }
         let Some(h) = &self.history else { return Ok(()) };
+        validate_curves(h)?;
         check(h.values.len() >= self.rounds(), || format!("{} metric values for {} rounds", h.values.len(), self.rounds()))?;
         check(h.values.is_empty() || (h.best as usize) < h.values.len(), || format!("the best round is {} of {}", h.best, h.values.len()))
     }
@@ -61,7 +64,8 @@ impl Model {
             Some(LossTarget::Classes) => outputs >= 2 && classes == Some(outputs),
             // One class where there was no other to learn: a constant.
             Some(LossTarget::TwoClasses) => outputs == 1 && matches!(classes, Some(1 | 2)),
-            Some(LossTarget::Numbers) => {
+            Some(LossTarget::Labels) if self.params.targets.is_none() => false,
+            Some(LossTarget::Numbers | LossTarget::Labels) => {
                 let loss = loss(self.loss, &self.params.loss_params(), 1, 1.0);
                 classes.is_none() && loss.is_ok_and(|loss| loss.outputs() == outputs)
             }

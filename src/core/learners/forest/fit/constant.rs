@@ -40,6 +40,7 @@ use crate::provenance::Provenance;
 pub fn constant(input: &Input<'_>, params: &ForestParams) -> Result<Forest> {
     params.validate()?;
     let table = input.table();
+    checks::check_one_target(&table, "fit_forest")?;
     checks::check_columns(&table)?;
     ThreadPool::new(1)?.enter(|| constant_on(&table, params))
 }
@@ -56,7 +57,7 @@ fn constant_on(table: &dataset::Input<'_>, params: &ForestParams) -> Result<Fore
     let (mut sums, mut means) = (vec![0; labels.map_or(1, Labels::len)], vec![]);
     match &table.target {
         Target::Classes { codes, .. } => codes.iter().enumerate().for_each(|(row, class)| sums[*class as usize] += weight_of(row)),
-        Target::Numbers(_) => {
+        Target::Numbers(_) | Target::Several(_) => {
             let target = target::target_numbers(table, &|_| Ok(()))?;
             check_counts(&table.target_name, &target, criterion)?;
             sums[0] = (0..rows).map(weight_of).sum();

@@ -15,7 +15,7 @@ use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::learners::linear::LinearParams;
-use crate::model::payload::{Curve, invalid, is_new, params_of, params_text};
+use crate::model::payload::{HistoryPayload, invalid, is_new, params_of, params_text};
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -49,7 +49,7 @@ pub struct Payload<'a> {
     passes: u32,
     converged: bool,
     objective: f64,
-    history: Option<Curve<'a>>,
+    history: Option<HistoryPayload<'a>>,
 }
 
 impl Persisted for LinearModel {
@@ -78,7 +78,7 @@ impl Persisted for LinearModel {
             passes: self.passes,
             converged: self.converged,
             objective: self.objective,
-            history: self.history.as_ref().map(Curve::of),
+            history: self.history.as_ref().map(HistoryPayload::of),
         };
         let is_new = is_new(Some(&self.labels), &self.params.to_json());
         let size = 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len();
@@ -105,7 +105,7 @@ impl Persisted for LinearModel {
             passes: p.passes,
             converged: p.converged,
             objective: p.objective,
-            history: p.history.map(Curve::history).transpose()?,
+            history: p.history.map(HistoryPayload::history).transpose()?,
             provenance,
         };
         model.validate()?;

@@ -77,6 +77,7 @@ impl Mixed {
             baseline: vec![],
             held_out: self.held_out.as_deref(),
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         };
         fit(&input, &BoostingParams::from_json(&value)?, &Quiet)
     }
@@ -383,6 +384,7 @@ fn one_hot_equals_dummy_columns() {
             baseline: vec![],
             held_out: None,
             loss_columns: Default::default(),
+            evaluation: Default::default(),
         };
         let theirs = fit(&input, &BoostingParams::from_json(&p).unwrap(), &Quiet).unwrap();
         let predictor = Predictor::new(theirs);

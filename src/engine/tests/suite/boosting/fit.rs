@@ -155,7 +155,7 @@ fn early_stopping_keeps_the_best_length() {
         let h = model.history.clone().unwrap();
         assert_eq!(model.rounds(), h.best as usize + 1);
         assert_eq!(h.values.len(), h.best as usize + 1 + 7, "{h:?}");
-        let sign = if h.metric == MetricKind::Auc { -1.0 } else { 1.0 };
+        let sign = if h.metric.kind() == MetricKind::Auc { -1.0 } else { 1.0 };
         let best = h.values.iter().map(|v| v * sign).fold(f64::INFINITY, f64::min);
         assert_eq!(h.values.iter().position(|v| v * sign == best), Some(h.best as usize));
         let exact = t.fit(&params_with(base, json!({ "rounds": h.best + 1 })));

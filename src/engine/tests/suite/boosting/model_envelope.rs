@@ -78,9 +78,9 @@ fn exercise(model: &Model) {
 fn small() -> Model {
     let mut m = model(Kind { seed: 11, features: 2, trees: 4, outputs: 2, depth: 2, symmetric: 50, borders: 3 });
     m.history = Some(taiga_engine::model::History {
-        metric: taiga_engine::metrics::MetricKind::Multiclass,
         values: vec![0.5, 0.25, 0.375],
         best: 1,
+        ..taiga_engine::model::History::new(taiga_engine::metrics::MetricKind::Multiclass)
     });
     m
 }
@@ -189,6 +189,7 @@ fn categorical(method: &str) -> Model {
         baseline: vec![],
         held_out: None,
         loss_columns: Default::default(),
+        evaluation: Default::default(),
     };
     let params = serde_json::json!({ "rounds": 3, "depth": 3, "policy": "depthwise", "cat_method": method });
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()

@@ -6,7 +6,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::losses;
 use taiga_engine::losses::LossKind;
-use taiga_engine::metrics::{MetricKind, metric};
+use taiga_engine::metrics::{MetricKind, Rows, metric};
 use taiga_testing::{Dice, POLICIES, Table, Wanted, classes, params, params_with, predict, raw, rmse, table};
 
 /// Proves that a fit from another model's raw scores continues that model: the scores together
@@ -31,7 +31,8 @@ fn a_baseline_continues_a_model() {
         let p = BoostingParams::default();
         let kind = losses::loss(first.loss, &p.loss_params(), scores.len(), 1.0).unwrap();
         let y = t.y();
-        let measure = |s: &[Vec<f64>]| metric(kind.metric(), &p.loss_params(), kind.link(), s, &y, None, None, &[]);
+        let loss_params = p.loss_params();
+        let measure = |s: &[Vec<f64>]| metric(&kind.metric().into(), &Rows::new(s, kind.link(), &y, &loss_params));
         t.baseline.clear();
         let whole = measure(&raw(&t.fit(&long), &t));
         let (before, after) = (measure(&scores), measure(&together));
@@ -73,9 +74,8 @@ fn whole_weights_are_repeated_rows() {
     let repeated = Table::classes(t.columns.iter().map(|c| rows().map(|i| c[i]).collect()).collect(), codes, labels.clone());
     t.weight = Some(times.iter().map(|n| *n as f64).collect());
     let p = params(json!({ "rounds": 40, "bins": 21, "depth": 3 }));
-    let measure = |m: &Model| {
-        metric(MetricKind::Logloss, &p.loss_params(), losses::Link::Sigmoid, &raw(m, &repeated), &repeated.y(), None, None, &[])
-    };
+    let (y, loss_params) = (repeated.y(), p.loss_params());
+    let measure = |m: &Model| metric(&MetricKind::Logloss.into(), &Rows::new(&raw(m, &repeated), losses::Link::Sigmoid, &y, &loss_params));
     let (a, b) = (measure(&t.fit(&p)), measure(&repeated.fit(&p)));
     assert!((a - b).abs() < 0.03 * b, "{a} {b}");
 }
@@ -328,9 +328,9 @@ fn every_loss_lowers_its_own_metric() {
             let held_out = t.filter(|i| i % 4 == 1);
             let kind = losses::loss(model.loss, &model.params.loss_params(), model.outputs(), 1.0).unwrap();
             let start: Vec<Vec<f64>> = model.start.iter().map(|s| vec![*s; held_out.rows()]).collect();
-            let before = metric(kind.metric(), &model.params.loss_params(), kind.link(), &start, &held_out.y(), None, None, &[]);
-            let after =
-                metric(kind.metric(), &model.params.loss_params(), kind.link(), &raw(&model, &held_out), &held_out.y(), None, None, &[]);
+            let (y, loss_params) = (held_out.y(), model.params.loss_params());
+            let before = metric(&kind.metric().into(), &Rows::new(&start, kind.link(), &y, &loss_params));
+            let after = metric(&kind.metric().into(), &Rows::new(&raw(&model, &held_out), kind.link(), &y, &loss_params));
             let history = model.history.as_ref().unwrap();
             assert!(after < 0.9 * before, "{loss} {policy}: {before} {after}");
             assert!((history.values[29] - after).abs() < 1e-4 * after.abs(), "{loss} {policy}: {} {after}", history.values[29]);

@@ -77,7 +77,7 @@ fn held_out_rows_are_measured() {
             assert!(is_better, "{loss} {metric}: {:?}", history.values);
         }
         let own = t.fit(&params(json!({ "loss": loss, "rounds": 3 }))).history.unwrap();
-        assert_eq!(own.metric.name(), metrics[0]);
+        assert_eq!(own.metric.to_string(), metrics[0]);
     }
 }
 

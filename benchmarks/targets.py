@@ -1,0 +1,159 @@
+"""Several targets in one tree beside a model each: `python -m benchmarks.targets [--targets 2,5,20] [--rows 100000]`.
+
+Tables of 28 features from a seed. Targets are mixtures of a few functions of the features, as several measurements of
+one thing are, or (`--apart`) each has functions of its own. Every fit has as many rounds, the same rate and trees of
+the same depth. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units of
+the target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
+counted), the least of the seeds. The peers: XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    import polars as pl
+
+FEATURES = 28
+FUNCTIONS = 8
+
+Predict = Callable[["pl.DataFrame"], "np.ndarray"]
+Fit = Callable[["pl.DataFrame"], Predict]
+
+
+def main() -> None:
+    """Measures every library on every seed, and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--test", type=int, default=100_000)
+    parser.add_argument("--targets", default="2,5,20")
+    parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--depth", type=int, default=6)
+    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--policies", default="symmetric,depthwise,leafwise")
+    parser.add_argument("--apart", action="store_true")
+    parser.add_argument("--peers", action="store_true")
+    args = parser.parse_args()
+    for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS"):
+        os.environ[name] = str(args.threads)
+    import numpy as np
+
+    for count in [int(count) for count in args.targets.split(",")]:
+        found: dict[str, list[tuple[float, float]]] = {}
+        for seed in range(args.seeds):
+            both = table(args.rows + args.test, count, seed, apart=args.apart)
+            train, test = both[: args.rows], both[args.rows :]
+            truth = test.select(f"y{k}" for k in range(count)).to_numpy()
+            for name, fit in libraries(args, count).items():
+                start = time.perf_counter()
+                predict = fit(train)
+                seconds = time.perf_counter() - start
+                error = np.sqrt(((predict(test) - truth) ** 2).mean(axis=0)) / truth.std(axis=0)
+                found.setdefault(name, []).append((float(error.mean()), seconds))
+        print(f"\n{args.rows:,} x {FEATURES}, {count} targets{', apart' * args.apart}, {args.rounds} rounds\n")
+        print("| | error | to a model each | seconds | to a model each |\n|---|---|---|---|---|")
+        for name, lines in found.items():
+            each = found.get(name.replace("one tree", "a model each"), lines)
+            (error, seconds), (error_each, seconds_each) = (
+                (float(np.mean([e for e, _ in of])), min(s for _, s in of)) for of in (lines, each)
+            )
+            change, ratio = f"{100 * (error / error_each - 1):+.2f} %", f"{seconds_each / seconds:.2f}"
+            print(f"| {name} | {error:.5f} | {change} | {seconds:.2f} | {ratio} times as fast |", flush=True)
+
+
+def table(rows: int, targets: int, seed: int, *, apart: bool) -> pl.DataFrame:
+    """Features, and targets that are mixtures of functions of a few of them, with noise."""
+    import numpy as np
+    import polars as pl
+
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(rows, FEATURES)).astype(np.float32)
+
+    def function(i: int) -> np.ndarray:
+        a, b, c = (x[:, rng.integers(FEATURES)] for _ in range(3))
+        made = [np.sin(2 * a) + b, a * b, np.where(a > 0.3, 1.5, -0.5) + 0.5 * c, np.abs(a) - 0.7 * b * (c > 0)]
+        return np.asarray(made[i % len(made)])
+
+    functions = [function(i) for i in range(FUNCTIONS)]
+    out = pl.DataFrame({f"x{i}": x[:, i] for i in range(FEATURES)})
+    for k in range(targets):
+        own = [function(i) for i in range(k, k + 3)] if apart else functions
+        signal = sum(weight * f for weight, f in zip(rng.normal(size=len(own)), own, strict=True))
+        noise = 0.5 * np.std(signal) * rng.normal(size=rows)
+        out = out.with_columns(pl.Series(f"y{k}", (10.0**k if k < 3 else 1.0) * (signal + noise)))
+    return out
+
+
+def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
+    """A fit for each way: a frame in, a function from a frame to predictions out."""
+    import polars as pl
+    import polars_taiga as tg
+
+    names, targets = [f"x{i}" for i in range(FEATURES)], [f"y{k}" for k in range(count)]
+
+    def params(policy: str) -> dict[str, object]:
+        size = {"leaves": 2**args.depth} if policy == "leafwise" else {"depth": args.depth}
+        return {"policy": policy, **size, "rounds": args.rounds, "n_threads": args.threads, "progress": False}
+
+    def one_tree(policy: str) -> Fit:
+        def fit(frame: pl.DataFrame) -> Predict:
+            model = frame.taiga.fit_gbdt(pl.struct(targets), *names, **params(policy))
+            return lambda test: test.select(tg.predict(model)).to_series().struct.unnest().to_numpy()
+
+        return fit
+
+    def model_each(policy: str) -> Fit:
+        def fit(frame: pl.DataFrame) -> Predict:
+            models = [frame.taiga.fit_gbdt(target, *names, **params(policy)) for target in targets]
+            return lambda test: test.select(tg.predict(m).alias(str(k)) for k, m in enumerate(models)).to_numpy()
+
+        return fit
+
+    out: dict[str, Fit] = {}
+    for policy in args.policies.split(","):
+        out |= {f"{policy}, a model each": model_each(policy), f"{policy}, one tree": one_tree(policy)}
+    return out | (peers(args, names, targets) if args.peers else {})
+
+
+def peers(args: argparse.Namespace, names: list[str], targets: list[str]) -> dict[str, Fit]:
+    """XGBoost's and CatBoost's trees of several targets, and XGBoost's of one each."""
+    import catboost
+    import xgboost as xgb
+
+    def xgboost(strategy: str) -> Fit:
+        def fit(frame: pl.DataFrame) -> Predict:
+            # Of a common unit: XGBoost adds squared errors as they are.
+            y = frame.select(targets).to_numpy()
+            mean, deviation = y.mean(axis=0), y.std(axis=0)
+            data = xgb.QuantileDMatrix(frame.select(names).to_numpy(), (y - mean) / deviation, nthread=args.threads)
+            own = {"tree_method": "hist", "eta": 0.1, "max_depth": args.depth, "nthread": args.threads}
+            model = xgb.train({**own, "multi_strategy": strategy}, data, num_boost_round=args.rounds)
+            return lambda test: model.inplace_predict(test.select(names).to_numpy()) * deviation + mean
+
+        return fit
+
+    def of_catboost(frame: pl.DataFrame) -> Predict:
+        y = frame.select(targets).to_numpy()
+        mean, deviation = y.mean(axis=0), y.std(axis=0)
+        model = catboost.CatBoostRegressor(
+            loss_function="MultiRMSE", iterations=args.rounds, learning_rate=0.1, depth=args.depth, l2_leaf_reg=1.0,
+            thread_count=args.threads, verbose=False, allow_writing_files=False, boost_from_average=True,
+        )  # fmt: skip
+        model.fit(frame.select(names).to_numpy(), (y - mean) / deviation)
+        return lambda test: model.predict(test.select(names).to_numpy()) * deviation + mean
+
+    return {
+        "XGBoost, a model each": xgboost("one_output_per_tree"),
+        "XGBoost, one tree": xgboost("multi_output_tree"),
+        "CatBoost, MultiRMSE": of_catboost,
+    }
+
+
+if __name__ == "__main__":
+    main()

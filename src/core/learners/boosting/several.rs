@@ -1,0 +1,136 @@
+//! Several targets of one fit: what each starts from, and what it counts in the splits of a tree that all of them share.
+
+use super::params::BoostingParams;
+use super::prepare::{self, Start};
+use super::steps::OutputRules;
+use crate::dataset::target::TargetData;
+use crate::dataset::{Input, LossColumns, Target};
+use crate::error::{Error, Result};
+use crate::losses::{Loss, LossKind, LossParams, Rows, loss};
+use crate::metrics::{MetricKind, MetricSpec};
+use crate::numerics::reduce::{add_in_order, blocks, sum, weighted_mean};
+use crate::tree::params::SplitParams;
+use std::borrow::Cow;
+
+/// One of several targets.
+pub struct OneTarget<'a> {
+    /// A table of this target without features.
+    pub input: Input<'a>,
+    pub data: TargetData,
+}
+
+/// Returns each of several targets by itself, with its baseline; none of one target.
+pub fn each<'a>(input: &Input<'a>, data: &TargetData) -> Vec<OneTarget<'a>> {
+    let Target::Several(columns) = &input.target else { return vec![] };
+    let rows = input.target.rows();
+    let of_target = |(k, column): (usize, &crate::column::Column<'a>)| OneTarget {
+        input: Input {
+            features: vec![],
+            target: Target::Numbers(column.clone()),
+            target_name: column.name().to_string(),
+            weight: input.weight.clone(),
+            baseline: input.baseline.get(k).cloned().into_iter().collect(),
+            held_out: input.held_out,
+            evaluation: input.evaluation.clone(),
+            loss_columns: LossColumns::default(),
+        },
+        data: TargetData {
+            values: data.values[k * rows..(k + 1) * rows].to_vec(),
+            weights: data.weights.clone(),
+            weight_unit: data.weight_unit,
+        },
+    };
+    columns.iter().enumerate().map(of_target).collect()
+}
+
+/// Checks that `huber_delta` is said where it is read: what is right for one target is not for another.
+///
+/// # Errors
+/// [`Error::Parameter`].
+pub fn check_huber_delta(kind: LossKind, metrics: &[MetricSpec], params: &BoostingParams) -> Result<()> {
+    let is_read = kind == LossKind::Huber || metrics.iter().any(|metric| metric.kind() == MetricKind::Huber);
+    if params.huber_delta.is_some() || !is_read {
+        return Ok(());
+    }
+    Err(Error::parameter("huber_delta", "several targets have no common one: say it, or fit each target by itself"))
+}
+
+/// Returns what training starts from: for each of several targets, or for the one that there is.
+///
+/// # Errors
+/// As [`prepare::start`].
+pub fn starts(
+    (input, data, columns): (&Input<'_>, &TargetData, &[Vec<f64>]),
+    several: &[OneTarget<'_>],
+    (kind, params): (LossKind, &LossParams),
+    raw_loss: &dyn Loss,
+) -> Result<Vec<Start>> {
+    let outputs = raw_loss.outputs();
+    if several.is_empty() {
+        return Ok(vec![prepare::start(input, raw_loss, data, columns)?]);
+    }
+    super::schema::check_baseline(input.baseline.len(), outputs)?;
+    let one = loss(kind, &LossParams { targets: 0, ..params.clone() }, 0, 1.0)?;
+    several.iter().map(|target| prepare::start(&target.input, one.as_ref(), &target.data, &[])).collect()
+}
+
+/// Returns the number of each row that statistics of categories are made of: the target, and of several the mean of them, each in units
+/// of its deviation over the training rows.
+pub fn statistics_target<'t>(input: &Input<'_>, data: &'t TargetData) -> Cow<'t, [f64]> {
+    let (count, rows) = (input.target.several().len(), input.target.rows());
+    if count == 0 {
+        return Cow::Borrowed(&data.values);
+    }
+    let weigh = |i: usize| if input.held_out.is_some_and(|h| h[i]) { 0.0 } else { data.weights.as_ref().map_or(1.0, |w| w[i] as f64) };
+    let total = sum(rows, weigh);
+    let weights: Vec<f32> = (0..rows).map(|i| weigh(i) as f32).collect();
+    let mut mean = vec![0.0; rows];
+    for values in data.values.chunks_exact(rows.max(1)) {
+        let middle = weighted_mean(values, Some(&weights));
+        // In halves, so that no difference of two floats is beyond them.
+        let distance = |i: usize| 0.5 * values[i] - 0.5 * middle;
+        let largest = (0..rows).map(|i| distance(i).abs()).fold(0.0, f64::max);
+        let variance = sum(rows, |i| weigh(i) * (distance(i) / largest) * (distance(i) / largest)) / total;
+        if largest > 0.0 && variance > 0.0 {
+            let deviation = libm::sqrt(variance);
+            mean.iter_mut().enumerate().for_each(|(i, m)| *m += distance(i) / largest / deviation / count as f64);
+        }
+    }
+    Cow::Owned(mean)
+}
+
+/// The rows of a fit at its start, as a device has them.
+pub struct FirstRows<'a> {
+    /// One target an output, or one for all.
+    pub targets: Vec<&'a [f32]>,
+    pub scores: &'a [Vec<f32>],
+    pub weight: Option<&'a [f32]>,
+    pub columns: &'a [Vec<f32>],
+    pub held_out: Option<&'a [bool]>,
+}
+
+/// Returns what each output counts in the splits of a tree that all share: an output's gains are divided by the mean square of its first
+/// gradients over the mean of its first hessians, so that they are those of an output of variance 1, whatever it is in units of. `params`: of
+/// each output, in its units, or one for all.
+pub fn output_rules(loss: &dyn Loss, rows: &FirstRows<'_>, params: &[SplitParams]) -> Vec<OutputRules> {
+    let importance = |output: usize| {
+        let target = rows.targets[output.min(rows.targets.len() - 1)];
+        let (mut gradient, mut hessian) = ([0.0; crate::numerics::reduce::BLOCK], [0.0; crate::numerics::reduce::BLOCK]);
+        let (mut squares, mut hessians) = (vec![], vec![]);
+        for block in blocks(target.len()) {
+            let (g, h) = (&mut gradient[..block.len()], &mut hessian[..block.len()]);
+            let scores: Vec<&[f32]> = rows.scores[..loss.outputs()].iter().map(|s| &s[block.clone()]).collect();
+            let columns: Vec<&[f32]> = rows.columns.iter().map(|c| &c[block.clone()]).collect();
+            loss.derivatives(output, Rows { scores: &scores, target: &target[block.clone()], weight: None, columns: &columns }, g, h);
+            let weigh = |i: usize| match rows.held_out.is_some_and(|marks| marks[block.start + i]) {
+                true => 0.0,
+                false => rows.weight.map_or(1.0, |w| w[block.start + i] as f64),
+            };
+            squares.push((0..g.len()).fold(0.0, |total, i| total + weigh(i) * g[i] as f64 * g[i] as f64));
+            hessians.push((0..h.len()).fold(0.0, |total, i| total + weigh(i) * h[i] as f64));
+        }
+        let (squares, hessians) = (add_in_order(squares), add_in_order(hessians));
+        if squares > 0.0 { hessians / squares } else { 0.0 }
+    };
+    (0..loss.outputs()).map(|k| OutputRules { params: params[k.min(params.len() - 1)], importance: importance(k) }).collect()
+}

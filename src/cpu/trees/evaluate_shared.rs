@@ -1,0 +1,307 @@
+//! The search for the best split of each node, or of a level, of a tree that several outputs share: a split's score is the sum of the
+//! outputs' scores (Zhang and Jung, "GBDT-MO: Gradient-boosted decision trees for multiple outputs", 2020).
+
+use super::bins::{BorderSums, LANES, MAX_BINS, NodeBins};
+use super::category_subsets::best_shared_subset;
+use super::evaluate_splits::{FoundSplit, best_of, better};
+use super::feature_share::{FeatureShare, Merge};
+use super::lanes::SharedTree;
+use super::split_scores::{first_largest, largest};
+use multiversion::multiversion;
+use taiga_core::learners::boosting::steps::OutputRules;
+use taiga_core::quantize::CodedFeature;
+use taiga_core::tree::split::{Scales, SplitRules, Sums, soft_threshold};
+use taiga_core::tree::steps::{Candidate, SearchNode};
+
+/// What a search of shared trees reads beside the histograms.
+pub struct SharedSearch<'a> {
+    pub merge: &'a Merge<'a>,
+    pub nodes: &'a [SearchNode],
+    /// Where the histograms of each node begin: one an output.
+    pub slots: &'a [usize],
+    pub features: &'a [CodedFeature],
+    pub rules: &'a SplitRules,
+    pub tree: &'a SharedTree,
+}
+
+/// The scores of a feature's candidates in a node, and what decides whether they are allowed.
+struct Candidates {
+    scores: [f64; MAX_BINS],
+    /// Where all hessians are 1, of the right side what `scores` are of the left until [`Candidates::finish_unit`].
+    right: [f64; MAX_BINS],
+    /// The sum over the outputs of the hessians on the left.
+    left: [f64; MAX_BINS],
+    /// The rows on the left.
+    count: [i64; MAX_BINS],
+}
+
+impl Candidates {
+    fn new() -> Candidates {
+        Candidates { scores: [0.0; MAX_BINS], right: [0.0; MAX_BINS], left: [0.0; MAX_BINS], count: [0; MAX_BINS] }
+    }
+
+    fn clear(&mut self, n: usize) {
+        self.scores[..n].fill(0.0);
+        self.right[..n].fill(0.0);
+        self.left[..n].fill(0.0);
+    }
+
+    /// Notes the hessians on the left, of which each of `outputs` has those of `steps`.
+    #[inline(always)]
+    fn note_unit(&mut self, steps: &BorderSums, missing: Sums, scale: f64, n: usize) {
+        for (left, hessian) in self.left[..n].iter_mut().zip(&steps.hessian[..n]) {
+            *left = (hessian - missing.hessian) as f64 * scale;
+        }
+    }
+
+    /// Turns the sums of the sides' squares into scores, where each output has the hessians that were noted and `total` in all: one division
+    /// for all of them.
+    #[inline(always)]
+    fn finish_unit(&mut self, total: f64, l2: f64, outputs: usize, n: usize) {
+        for i in 0..n {
+            let left = self.left[i];
+            let (dl, dr) = (left + l2, total - left + l2);
+            let (a, dl) = if dl > 0.0 { (self.scores[i], dl) } else { (0.0, 1.0) };
+            let (b, dr) = if dr > 0.0 { (self.right[i], dr) } else { (0.0, 1.0) };
+            self.scores[i] = (a * dr + b * dl) / (dl * dr);
+            self.left[i] = left * outputs as f64;
+        }
+    }
+}
+
+/// Returns the score of a node of one output: `T(G)² / (H + l2)`, times what the output counts.
+pub fn output_score(sums: Sums, scales: Scales, rules: &OutputRules, more_l2: f64) -> f64 {
+    let t = soft_threshold(sums.gradient as f64 * scales.gradient, rules.params.l1);
+    let divisor = sums.hessian as f64 * scales.hessian + rules.params.l2 + more_l2;
+    if divisor > 0.0 { rules.importance * (t * t / divisor) } else { 0.0 }
+}
+
+/// Adds an output's scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to the left.
+#[inline(always)]
+fn add_scores(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (Scales, &OutputRules), out: &mut Candidates, n: usize) {
+    let n = n.next_multiple_of(LANES);
+    let (gradient, hessian) = (&steps.gradient[..n], &steps.hessian[..n]);
+    let (scores, left) = (&mut out.scores[..n], &mut out.left[..n]);
+    let (sg, sh, l1, l2, importance) = (scales.gradient, scales.hessian, rules.params.l1, rules.params.l2, rules.importance);
+    let plain = l1 == 0.0;
+    for i in 0..n {
+        let (gl, hl) = (gradient[i] - missing.gradient, hessian[i] - missing.hessian);
+        let (gr, hr) = (total.gradient - gl, total.hessian - hl);
+        let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
+        left[i] += hl;
+        let (gl, gr) = if plain { (gl, gr) } else { (soft_threshold(gl, l1), soft_threshold(gr, l1)) };
+        let (dl, dr) = (hl + l2, hr + l2);
+        // A side without any curvature has no score.
+        let (gl, dl) = if dl > 0.0 { (gl, dl) } else { (0.0, 1.0) };
+        let (gr, dr) = if dr > 0.0 { (gr, dr) } else { (0.0, 1.0) };
+        scores[i] += importance * ((gl * gl * dr + gr * gr * dl) / (dl * dr));
+    }
+}
+
+/// Adds an output's part of both sides' squares, `T(G)²` times what it counts, where all hessians are 1.
+#[inline(always)]
+fn add_squares(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (Scales, &OutputRules), out: &mut Candidates, n: usize) {
+    let n = n.next_multiple_of(LANES);
+    let (gradient, scores, right) = (&steps.gradient[..n], &mut out.scores[..n], &mut out.right[..n]);
+    let (scale, l1, importance) = (scales.gradient, rules.params.l1, rules.importance);
+    let plain = l1 == 0.0;
+    for i in 0..n {
+        let gl = gradient[i] - missing.gradient;
+        let (gl, gr) = (gl as f64 * scale, (total.gradient - gl) as f64 * scale);
+        let (gl, gr) = if plain { (gl, gr) } else { (soft_threshold(gl, l1), soft_threshold(gr, l1)) };
+        scores[i] += importance * (gl * gl);
+        right[i] += importance * (gr * gr);
+    }
+}
+
+/// Gives the candidates that leave a child too small the score `too_small`, or none at all where limits forbid them. `right`: the sum of the
+/// node's hessians over the outputs.
+#[inline(always)]
+fn limit(out: &mut Candidates, n: usize, total: (f64, i64), outputs: usize, rules: &SplitRules, too_small: f64) {
+    let least = rules.min_child_weight * outputs as f64;
+    let counted = rules.min_data_in_leaf > 0 || rules.level_limits;
+    for i in 0..n {
+        let (left, right) = (out.left[i], total.0 - out.left[i]);
+        let mut fits = (left > 0.0) & (right > 0.0) & (left >= least) & (right >= least);
+        let (some, others) = (out.count[i], total.1 - out.count[i]);
+        if counted {
+            fits &= (some >= rules.min_data_in_leaf) & (others >= rules.min_data_in_leaf);
+        }
+        if !fits {
+            let forbidden = rules.level_limits && some > 0 && others > 0;
+            out.scores[i] = if forbidden { f64::NEG_INFINITY } else { too_small };
+        }
+    }
+}
+
+impl SharedSearch<'_> {
+    fn scales(&self, output: usize) -> Scales {
+        self.tree.quantizers[output].scales()
+    }
+
+    /// Returns a node's score, from the sums of each output.
+    fn node_score(&self, sums: &[Sums]) -> f64 {
+        let score = |(k, sums): (usize, &Sums)| output_score(*sums, self.scales(k), &self.tree.rules[k], 0.0);
+        sums.iter().enumerate().fold(0.0, |total, one| total + score(one))
+    }
+
+    fn allows(&self, node: &SearchNode, feature: usize) -> bool {
+        node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
+    }
+
+    /// Returns the sums of each output over all rows of each node: `[node][output]`.
+    fn totals(&self, share: &FeatureShare) -> Vec<Vec<Sums>> {
+        let of_node = |slot: &usize| (0..self.tree.outputs()).map(|k| share.node_sums(slot + k).unwrap_or_default()).collect();
+        self.slots.iter().map(of_node).collect()
+    }
+
+    /// Scores the first `n` candidates of the share's feature `k` in a node, with missing values on the side that is asked for; returns
+    /// whether there are any on the right. `too_small`: the score of those with a child that is too small.
+    #[inline(always)]
+    fn score(
+        &self,
+        share: &FeatureShare,
+        (k, n): (usize, usize),
+        (slot, totals): (usize, &[Sums]),
+        (missing_left, too_small): (bool, f64),
+        (steps, out): (&mut BorderSums, &mut Candidates),
+    ) -> bool {
+        let first = self.features[share.features[k]].first();
+        let (mut any_missing, mut hessians) = (false, 0.0);
+        out.clear(n.next_multiple_of(LANES));
+        for (output, total) in totals.iter().enumerate() {
+            steps.fill_every(&share.slot_bins(slot + output, k), first);
+            let aside = if missing_left { Sums::default() } else { steps.missing };
+            any_missing |= aside != Sums::default();
+            let scales = self.scales(output);
+            let rules = (scales, &self.tree.rules[output]);
+            hessians += total.hessian as f64 * scales.hessian;
+            if output == 0 {
+                // Rows are counted once for all outputs.
+                out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside).count);
+                if self.tree.unit {
+                    out.note_unit(steps, aside, scales.hessian, n);
+                }
+            }
+            match self.tree.unit {
+                true => add_squares(steps, aside, *total, rules, out, n),
+                false => add_scores(steps, aside, *total, rules, out, n),
+            }
+        }
+        if self.tree.unit {
+            let total = totals[0].hessian as f64 * self.scales(0).hessian;
+            out.finish_unit(total, self.tree.rules[0].params.l2, totals.len(), n);
+        }
+        limit(out, n, (hessians, totals[0].count), totals.len(), self.rules, too_small);
+        any_missing
+    }
+
+    /// Returns the sums of the outputs together on the left of a candidate in the node whose histograms begin at `slot`.
+    pub fn left_sums(&self, share: &FeatureShare, slot: usize, candidate: &Candidate) -> Option<Sums> {
+        let feature = &self.features[candidate.feature as usize];
+        let k = share.features.binary_search(&(candidate.feature as usize)).ok()?;
+        let range = (!candidate.missing_left) as usize * feature.first()..feature.first() + candidate.border as usize + 1;
+        Some(self.tree.together((0..self.tree.outputs()).map(|output| share.slot_bins(slot + output, k).total(range.clone()))))
+    }
+
+    /// Finds the best split of each node among the share's features, after merging what is pending.
+    pub fn find_splits(&self, share: &mut FeatureShare) -> Vec<Option<FoundSplit>> {
+        let packed = share.begin(self.merge);
+        let mut found = splits_of_nodes(self, share, &packed);
+        for (found, slot) in found.iter_mut().zip(self.slots) {
+            if let Some(FoundSplit { candidate, left, subset: None }) = found {
+                *left = self.left_sums(share, *slot, candidate).unwrap_or_default();
+            }
+        }
+        found
+    }
+
+    /// Finds the split among the share's features with the largest gain summed over all nodes, after merging what is pending.
+    pub fn find_level_split(&self, share: &mut FeatureShare) -> Option<Candidate> {
+        let packed = share.begin(self.merge);
+        split_of_level(self, share, &packed)
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packed: &[bool]) -> Vec<Option<FoundSplit>> {
+    let mut found: Vec<Option<FoundSplit>> = vec![None; search.nodes.len()];
+    let (mut steps, mut out) = (BorderSums::new(), Candidates::new());
+    let (mut totals, mut parents) = (vec![], vec![]);
+    for k in 0..share.features.len() {
+        share.merge_pending(k, (search.merge, packed));
+        if k == 0 {
+            totals = search.totals(share);
+            parents = totals.iter().map(|sums| search.node_score(sums)).collect();
+        }
+        let feature = share.features[k];
+        for (i, _) in search.nodes.iter().enumerate().filter(|(_, node)| search.allows(node, feature)) {
+            if search.features[feature].categories {
+                let count = search.features[feature].borders.len() + 1;
+                let bins: Vec<NodeBins<'_>> = (0..totals[i].len()).map(|output| share.slot_bins(search.slots[i] + output, k)).collect();
+                if let Some((gain, left, subset)) = best_shared_subset(&bins, count, &totals[i], search.rules, search.tree) {
+                    let candidate = Candidate { feature: feature as u32, border: 0, missing_left: true, gain };
+                    found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
+                }
+                continue;
+            }
+            for missing_left in [true, false] {
+                let n = search.features[feature].borders.len() + !missing_left as usize;
+                let side = (missing_left, f64::NEG_INFINITY);
+                let any_missing = search.score(share, (k, n), (search.slots[i], &totals[i]), side, (&mut steps, &mut out));
+                if !missing_left && !any_missing {
+                    break;
+                }
+                let gain = largest(&out.scores[..n]) - parents[i];
+                if gain > search.rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
+                    let border = first_largest(&out.scores[..n]).1 as u32;
+                    let candidate = Candidate { feature: feature as u32, border, missing_left, gain };
+                    found[i] = best_of(found[i], Some(FoundSplit { candidate, left: Sums::default(), subset: None }));
+                }
+            }
+        }
+    }
+    found
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packed: &[bool]) -> Option<Candidate> {
+    let mut best: Option<Candidate> = None;
+    let (mut steps, mut out) = (BorderSums::new(), Candidates::new());
+    let mut sums = [[0.0; MAX_BINS]; 2];
+    let (mut totals, mut parents, mut parent): (Vec<Vec<Sums>>, Vec<f64>, f64) = (vec![], vec![], 0.0);
+    for k in 0..share.features.len() {
+        share.merge_pending(k, (search.merge, packed));
+        if k == 0 {
+            totals = search.totals(share);
+            parents = totals.iter().map(|sums| search.node_score(sums)).collect();
+            parent = parents.iter().sum();
+        }
+        let feature = share.features[k];
+        // A level's features are the same for all its nodes.
+        if search.nodes.first().is_some_and(|node| !search.allows(node, feature)) {
+            continue;
+        }
+        let borders = search.features[feature].borders.len();
+        let missing = |slot: &usize| (0..search.tree.outputs()).any(|output| share.slot_bins(slot + output, k).at(0) != Sums::default());
+        let any_missing = search.features[feature].missing_bin && search.slots.iter().any(missing);
+        for (side, candidates) in [(0, borders), (1, if any_missing { borders + 1 } else { 0 })] {
+            let sums = &mut sums[side][..candidates];
+            sums.fill(0.0);
+            if candidates == 0 {
+                continue;
+            }
+            for ((slot, totals), parent) in search.slots.iter().zip(&totals).zip(&parents) {
+                // A node that a candidate would leave a child too small in counts as not split.
+                search.score(share, (k, candidates), (*slot, totals), (side == 0, *parent), (&mut steps, &mut out));
+                sums.iter_mut().zip(&out.scores).for_each(|(sum, score)| *sum += score);
+            }
+            let (largest, border) = first_largest(sums);
+            let candidate = Candidate { feature: feature as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+            if candidate.gain > search.rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                best = Some(candidate);
+            }
+        }
+    }
+    best
+}

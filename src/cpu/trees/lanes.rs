@@ -1,0 +1,416 @@
+//! Trees that several outputs share: each row has the statistics of all of them side by side, and so has each bin.
+//!
+//! A code is looked up once a row, and the statistics of all outputs are added to what stands there, as vectors:
+//!
+//! ```text
+//! row           lane 0         lane 1         …   lane K-1       (lane K)
+//! statistics    output 0       output 1           output K-1     1, where rows are counted
+//! bin           Σ              Σ                  Σ              rows
+//!
+//! where all hessians are 1
+//! row           lane 0         lane 1         …   lane K/2
+//! statistics    gradients of   gradients of       1
+//!               outputs 1, 0   outputs 3, 2
+//! ```
+//!
+//! A lane is a packed statistic (a plane of one output, see [`super::gradient_quantizer`]), or the gradients of two outputs. When
+//! partial histograms are merged, an output's lane becomes a histogram of its own; it is merged, subtracted and kept as that of any
+//! other tree.
+
+use super::codes::CodeBlock;
+use super::gradient_quantizer::{GradientQuantizer, Plane};
+use super::histogram::{MAX_ROWS, NEAR, RowSelection, STRIDE, expand, prefetch_near};
+use multiversion::multiversion;
+use std::ops::Range;
+use taiga_core::learners::boosting::steps::OutputRules;
+use taiga_core::numerics::random::Random;
+use taiga_core::tree::split::{Scales, Sums};
+
+/// Bytes of the bins that the second-level cache keeps while rows are added.
+const TILE_BYTES: usize = 1 << 19;
+
+/// Where the bins of an output's plane are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// In a lane, packed as a plane is.
+    Plane(usize),
+    /// Of gradients in the upper or the lower half of one, and of hessians in another.
+    Half { lane: usize, upper: bool, hessians: usize },
+}
+
+impl Lane {
+    /// Returns a bin of the plane, of the words of all lanes of the bin.
+    #[inline(always)]
+    pub fn bin(self, words: &[u64]) -> u64 {
+        match self {
+            Lane::Plane(lane) => words[lane],
+            Lane::Half { lane, upper, hessians } => {
+                let lower = words[lane] as i32 as i64;
+                let gradient = if upper { (words[lane] as i64).wrapping_sub(lower) >> 32 } else { lower };
+                ((gradient as u64) << 32).wrapping_add(words[hessians])
+            }
+        }
+    }
+}
+
+/// The statistics that a row has side by side.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lanes {
+    outputs: usize,
+    /// Whether a lane has the gradients of two outputs: where all hessians are 1.
+    halves: bool,
+    /// Lanes of an output: 2 where gradients and hessians are wide.
+    each: usize,
+    /// Lanes of a row, those that are not used included: whole vectors.
+    pub width: usize,
+}
+
+impl Lanes {
+    /// Makes the lanes of as many outputs, each with these planes. `unit`: all hessians are 1.
+    pub fn new(outputs: usize, planes: &[Plane], unit: bool) -> Lanes {
+        let each = planes.iter().filter(|plane| !is_of_ones(**plane)).count();
+        let halves = unit && *planes == [Plane::Both];
+        let used = match halves {
+            true => outputs.div_ceil(2) + 1,
+            false => outputs * each + planes.iter().any(|plane| is_of_ones(*plane)) as usize,
+        };
+        let width = if used <= 2 { 2 } else { used.next_multiple_of(if used <= 32 { 4 } else { 8 }) };
+        Lanes { outputs, halves, each, width }
+    }
+
+    /// Returns where an output's plane is found, of which it has `p` before it.
+    pub fn of(&self, output: usize, p: usize, plane: Plane) -> Lane {
+        match plane {
+            _ if self.halves => Lane::Half { lane: output / 2, upper: output % 2 == 1, hessians: self.outputs.div_ceil(2) },
+            Plane::UnitHessian | Plane::Count => Lane::Plane(self.outputs * self.each),
+            _ => Lane::Plane(output * self.each + p),
+        }
+    }
+
+    /// Returns how many codes of a row are added to their bins at a time.
+    fn tile(&self) -> usize {
+        (TILE_BYTES / (8 * STRIDE * self.width)).max(1)
+    }
+}
+
+/// Whether a plane is 1 in each row, for all outputs.
+fn is_of_ones(plane: Plane) -> bool {
+    matches!(plane, Plane::UnitHessian | Plane::Count)
+}
+
+/// A tree that several outputs share: how the derivatives of each become integers, and what it counts.
+pub struct SharedTree {
+    /// The first output.
+    pub first: usize,
+    pub quantizers: Vec<GradientQuantizer>,
+    pub rules: Vec<OutputRules>,
+    pub lanes: Lanes,
+    /// Whether all outputs have the same hessians, those of rows that count 1, and the same `l2`.
+    pub unit: bool,
+    /// What the hessians of each output are in units of next to the smallest unit: a power of two.
+    shifts: Vec<u32>,
+    /// What one unit of [`SharedTree::together`] is worth.
+    scales: Scales,
+}
+
+/// The largest power of two that units of hessians are told apart by.
+const MOST_SHIFT: u32 = 30;
+
+impl SharedTree {
+    /// Makes the tree of the outputs from `first` on, whose quantizers have the same planes. `unit`: all hessians are 1.
+    pub fn new(first: usize, quantizers: Vec<GradientQuantizer>, rules: &[OutputRules], unit: bool) -> SharedTree {
+        let lanes = Lanes::new(quantizers.len(), &quantizers[0].planes, unit);
+        let exponent = |q: &GradientQuantizer| libm::ilogb(q.scales().hessian);
+        let least = quantizers.iter().map(exponent).min().unwrap_or(0);
+        let most = quantizers.iter().map(exponent).max().unwrap_or(0);
+        // Of units that are further apart, the smaller ones' hessians don't count next to the others'.
+        let smallest = least.max(most - MOST_SHIFT as i32);
+        let shifts = quantizers.iter().map(|q| (exponent(q) - smallest).max(0) as u32).collect();
+        let scales = Scales { gradient: 1.0, hessian: libm::ldexp(1.0, smallest) };
+        let unit = unit && rules.iter().all(|r| r.params.l2 == rules[0].params.l2);
+        SharedTree { first, quantizers, rules: rules.to_vec(), lanes, unit, shifts, scales }
+    }
+
+    /// Returns the number of outputs.
+    pub fn outputs(&self) -> usize {
+        self.quantizers.len()
+    }
+
+    /// Returns what the sums of the outputs together are in units of.
+    pub fn scales(&self) -> Scales {
+        self.scales
+    }
+
+    /// Returns the sums of the outputs together: the mean of their hessians.
+    pub fn together(&self, each: impl IntoIterator<Item = Sums>) -> Sums {
+        let (mut hessian, mut count) = (0i128, 0);
+        for (sums, shift) in each.into_iter().zip(&self.shifts) {
+            hessian += (sums.hessian as i128) << shift;
+            count = sums.count;
+        }
+        let mean = hessian / self.outputs().max(1) as i128;
+        Sums { gradient: 0, hessian: mean.min(i64::MAX as i128 / 4) as i64, count }
+    }
+
+    /// Writes a batch's statistics of one output to its lanes of `words`, and 1 to that of ones. `scratch`: room for two planes.
+    pub fn pack(
+        &self,
+        output: usize,
+        (gradient, hessian): (&[f32], &[f32]),
+        (random, first_row): (Random, usize),
+        scratch: &mut [Vec<u32>; 2],
+        words: &mut [u32],
+    ) {
+        let (quantizer, n, width) = (&self.quantizers[output], gradient.len(), self.lanes.width);
+        let [a, b] = scratch;
+        a.resize(n, 0);
+        b.resize(n, 0);
+        quantizer.pack(gradient, hessian, random, first_row, &mut [&mut a[..n], &mut b[..n]]);
+        for (p, plane) in quantizer.planes.iter().enumerate() {
+            match self.lanes.of(output, p, *plane) {
+                Lane::Plane(lane) if is_of_ones(*plane) => words[lane..].iter_mut().step_by(width).take(n).for_each(|word| *word = 1),
+                Lane::Plane(lane) => words[lane..].iter_mut().step_by(width).zip(&scratch[p]).for_each(|(word, packed)| *word = *packed),
+                Lane::Half { lane, upper, hessians } => {
+                    let both = words[lane..].iter_mut().step_by(width).zip(&scratch[0]);
+                    match upper {
+                        // The lower half comes first, and clears the upper one.
+                        false => both.for_each(|(word, packed)| *word = packed >> 16),
+                        true => both.for_each(|(word, packed)| *word |= packed & 0xffff_0000),
+                    }
+                    words[hessians..].iter_mut().step_by(width).take(n).for_each(|word| *word = 1);
+                }
+            }
+        }
+    }
+}
+
+/// Returns the gradients of two outputs as an addend of a bin: the upper one in its upper half, the lower one, signed too, in all of it.
+#[inline(always)]
+fn expand_halves(packed: u32) -> u64 {
+    ((((packed as i32) >> 16) as i64 as u64) << 32).wrapping_add(packed as i16 as i64 as u64)
+}
+
+/// Returns a statistic as an addend of a bin.
+#[inline(always)]
+fn addend<const HALVES: bool>(word: u32) -> u64 {
+    if HALVES { expand_halves(word) } else { expand(word) }
+}
+
+/// Adds the `L` packed statistics of one row, as addends, to the bins of each of its codes.
+///
+/// # Safety
+/// Rows of `rows` are smaller than the block's rows, of which `words` has `L` each; `own` are bytes of the block's rows, and `bins` has
+/// `STRIDE * L` for each of its codes.
+#[inline(always)]
+unsafe fn add_lanes_of<const L: usize, const HALVES: bool>(
+    block: &CodeBlock,
+    own: Range<usize>,
+    rows: RowSelection<'_>,
+    words: &[u32],
+    tile: usize,
+    bins: &mut [u64],
+) {
+    let (list, first, len): (&[u32], usize, usize) = match rows {
+        RowSelection::Range(first, len) => (&[], first, len),
+        RowSelection::List(list, len) => (list, 0, len),
+    };
+    let codes = block.bytes.as_slice();
+    for start in own.clone().step_by(tile) {
+        let tile = start..own.end.min(start + tile);
+        for i in 0..len {
+            // SAFETY: the caller's promise; prefetches may point anywhere.
+            unsafe {
+                let row = if list.is_empty() { first + i } else { *list.get_unchecked(i) as usize };
+                if !list.is_empty() {
+                    let soon = *list.get_unchecked(if i + NEAR < len { i + NEAR } else { i }) as usize;
+                    prefetch_near(codes.as_ptr().wrapping_add(soon * block.stride + start));
+                    prefetch_near(words.as_ptr().wrapping_add(soon * L).cast());
+                }
+                let own = words.get_unchecked(row * L..row * L + L);
+                let mut addends = [0u64; L];
+                for (addend, word) in addends.iter_mut().zip(own) {
+                    *addend = self::addend::<HALVES>(*word);
+                }
+                for k in tile.clone() {
+                    let code = *codes.get_unchecked(row * block.stride + k) as usize;
+                    let at = (k * STRIDE + code) * L;
+                    for (bin, addend) in bins.get_unchecked_mut(at..at + L).iter_mut().zip(&addends) {
+                        *bin = bin.wrapping_add(*addend);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn add_lanes_checked<'a>(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'a>, words: &[u32], lanes: Lanes, bins: &mut [u64]) {
+    let tile = lanes.tile();
+    // SAFETY: `add_lanes` has checked it.
+    unsafe {
+        match lanes.halves {
+            true => add_lanes_by_width::<true>(block, own, rows, words, (lanes.width, tile), bins),
+            false => add_lanes_by_width::<false>(block, own, rows, words, (lanes.width, tile), bins),
+        }
+    }
+}
+
+/// # Safety
+/// As [`add_lanes_of`].
+#[inline(always)]
+unsafe fn add_lanes_by_width<const HALVES: bool>(
+    block: &CodeBlock,
+    own: Range<usize>,
+    rows: RowSelection<'_>,
+    words: &[u32],
+    (width, tile): (usize, usize),
+    bins: &mut [u64],
+) {
+    macro_rules! pick {
+        ($($width:literal)*) => {
+            match width {
+                $($width => add_lanes_of::<$width, HALVES>(block, own, rows, words, tile, bins),)*
+                _ => add_many_lanes::<HALVES>(block, own, rows, words, (width, tile), bins),
+            }
+        };
+    }
+    // SAFETY: the caller's promise.
+    unsafe { pick!(2 4 8 12 16 20 24 28 32) }
+}
+
+/// As [`add_lanes_of`], for as many lanes as there are, eight at a time.
+///
+/// # Safety
+/// As [`add_lanes_of`].
+#[inline(always)]
+unsafe fn add_many_lanes<const HALVES: bool>(
+    block: &CodeBlock,
+    own: Range<usize>,
+    rows: RowSelection<'_>,
+    words: &[u32],
+    (width, tile): (usize, usize),
+    bins: &mut [u64],
+) {
+    let (list, first, len): (&[u32], usize, usize) = match rows {
+        RowSelection::Range(first, len) => (&[], first, len),
+        RowSelection::List(list, len) => (list, 0, len),
+    };
+    let codes = block.bytes.as_slice();
+    for start in own.clone().step_by(tile) {
+        let tile = start..own.end.min(start + tile);
+        for i in 0..len {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let row = if list.is_empty() { first + i } else { *list.get_unchecked(i) as usize };
+                let own = words.get_unchecked(row * width..row * width + width);
+                for k in tile.clone() {
+                    let code = *codes.get_unchecked(row * block.stride + k) as usize;
+                    let at = (k * STRIDE + code) * width;
+                    for (bins, words) in bins.get_unchecked_mut(at..at + width).chunks_exact_mut(8).zip(own.chunks_exact(8)) {
+                        for j in 0..8 {
+                            bins[j] = bins[j].wrapping_add(addend::<HALVES>(words[j]));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Adds the statistics of `rows`, `words[row * width + lane]`, to the bins of their codes at bytes `own` of the block's rows:
+/// `bins[(feature * STRIDE + code) * width + lane]`, the features counted inside the block.
+///
+/// # Safety
+/// The first `len` row numbers of a list are smaller than the block's rows.
+///
+/// # Panics
+/// When a slice is too short for the job.
+pub unsafe fn add_lanes(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, (words, lanes): (&[u32], Lanes), bins: &mut [u64]) {
+    if own.is_empty() || block.features.is_empty() {
+        return;
+    }
+    let (total, width) = (block.rows(), lanes.width);
+    assert!(own.end <= block.width && block.width <= block.stride && bins.len() >= block.width * STRIDE * width);
+    assert!(words.len() >= total * width && (width <= 32 || width.is_multiple_of(8)));
+    match rows {
+        RowSelection::Range(first, len) => assert!(first + len <= total && len <= MAX_ROWS),
+        RowSelection::List(list, len) => {
+            assert!(list.len() >= len && len <= MAX_ROWS);
+            debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
+        }
+    }
+    add_lanes_checked(block, own, rows, words, lanes, bins);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trees::codes::Layout;
+    use taiga_core::numerics::random::Purpose;
+
+    /// Statistics side by side are added as those of each lane by itself, for every width and part of the features.
+    #[test]
+    fn lanes_equal_naive_sums() {
+        let random = Random::new(2, Purpose::Rounding, 0);
+        let rows = if cfg!(miri) { 20 } else { 700 };
+        for features in [3, 12, 28, 40] {
+            for outputs in [1, 2, 3, 7, 8, 9, 20, 33, 50] {
+                let halves = outputs % 3 == 2;
+                let lanes = if halves {
+                    Lanes::new(outputs, &[Plane::Both], true)
+                } else {
+                    Lanes::new(outputs, &[Plane::Both, Plane::Count], false)
+                };
+                let words: Vec<u32> = (0..rows * lanes.width).map(|i| random.u32(i as u32)).collect();
+                for layout in &Layout::new(features, true).blocks {
+                    let mut block = CodeBlock::new(layout, rows).unwrap();
+                    (0..rows * layout.stride).for_each(|i| block.bytes.as_mut_slice()[i] = random.u64(i as u64) as u8);
+                    let list: Vec<u32> = (0..rows as u32).filter(|r| r % 3 != 1).collect();
+                    for own in [0..layout.width, layout.width / 8 * 4..layout.width] {
+                        let mut bins = vec![0; layout.width * STRIDE * lanes.width];
+                        let selected = RowSelection::List(&list, list.len());
+                        // SAFETY: the list holds the block's rows.
+                        unsafe { add_lanes(&block, own.clone(), selected, (&words, lanes), &mut bins) };
+                        let mut naive = vec![0u64; bins.len()];
+                        for row in &list {
+                            for k in own.clone() {
+                                let at = (k * STRIDE + block.code(*row as usize, k) as usize) * lanes.width;
+                                for lane in 0..lanes.width {
+                                    let bin = &mut naive[at + lane];
+                                    let word = words[*row as usize * lanes.width + lane];
+                                    *bin = bin.wrapping_add(if halves { addend::<true>(word) } else { addend::<false>(word) });
+                                }
+                            }
+                        }
+                        assert!(bins == naive, "{features} features, {outputs} outputs");
+                    }
+                }
+            }
+        }
+    }
+
+    /// The halves of a lane come back as they went in, whatever their signs, over as many rows as a bin takes.
+    #[test]
+    fn halves_are_told_apart() {
+        let random = Random::new(3, Purpose::Rounding, 0);
+        let lanes = Lanes::new(3, &[Plane::Both], true);
+        for extreme in [false, true] {
+            let (mut words, mut sums) = (vec![0u64; lanes.width], [0i64; 3]);
+            for row in 0..if cfg!(miri) { 64 } else { MAX_ROWS as u64 } {
+                let g: [i16; 3] = std::array::from_fn(|k| match extreme {
+                    false => random.u64(4 * row + k as u64) as i16,
+                    true => [i16::MIN, i16::MAX, i16::MIN][k],
+                });
+                let pair = |low: i16, high: i16| (low as u16 as u32) | (high as u16 as u32) << 16;
+                for (word, packed) in words.iter_mut().zip([pair(g[0], g[1]), pair(g[2], 0), 1]) {
+                    *word = word.wrapping_add(addend::<true>(packed));
+                }
+                sums.iter_mut().zip(g).for_each(|(sum, g)| *sum += g as i64);
+            }
+            for (output, sum) in sums.into_iter().enumerate() {
+                let bin = lanes.of(output, 0, Plane::Both).bin(&words);
+                assert_eq!(((bin as i64) >> 32, bin & 0xffff_ffff), (sum, words[2]), "{output} {extreme}");
+            }
+        }
+    }
+}
