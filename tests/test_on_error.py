@@ -208,7 +208,7 @@ def test_values_of_forests_and_lists() -> None:
 
 CALLS: dict[str, tuple[pl.Expr, str]] = {
     "type of a feature": (tg.fit_gbdt("y", "l", on_error="null"), "`l`"),
-    "type of a target": (tg.fit_gbdt("l", "x", on_error="null"), "`l`"),
+    "type of a target": (tg.fit_gbdt(pl.col("x").cast(pl.Int32).cast(pl.Date).alias("l"), "x", on_error="null"), "`l`"),
     "unknown feature": (tg.fit_gbdt("y", "x", on_error="null", monotone={"z": 1}), "`z`"),
     "parameter": (tg.fit_gbdt("y", "x", on_error="constant", baseline=["x", "z"]), "baseline"),
     "metric": (tg.fit_gbdt("x", "z", on_error="constant", metric="auc", eval="e"), "metric"),

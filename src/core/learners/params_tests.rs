@@ -233,8 +233,9 @@ fn check_python(file: &str, class: &str, defaults: Value, fault: impl Fn(&str, &
         .filter_map(|line| line.trim().split_once(": "))
         .filter(|(name, _)| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
         .collect();
-    // In Python the formulas of a loss of one's own are a value of `loss`; factors of positions are what a fit finds.
-    let apart = ["custom_loss", "position_factors"];
+    // In Python the formulas of a loss of one's own are a value of `loss`; factors of positions are what a fit finds, and
+    // names of targets are the target's.
+    let apart = ["custom_loss", "position_factors", "targets"];
     let names: BTreeSet<&str> = defaults.as_object().unwrap().keys().map(String::as_str).filter(|name| !apart.contains(name)).collect();
     assert_eq!(types.keys().copied().collect::<BTreeSet<_>>(), names, "the fields of {class}");
 

@@ -27,7 +27,7 @@ fn value(kind: LossKind, s: &[f64], y: f64) -> f64 {
     let (softplus, r, p) = (|x: f64| libm::log1p(libm::exp(-x.abs())) + x.max(0.0), s[0] - y, 1.3);
     match kind {
         LossKind::Rmse => r * r / 2.0,
-        LossKind::Logloss | LossKind::CrossEntropy => y * softplus(-s[0]) + (1.0 - y) * softplus(s[0]),
+        LossKind::Logloss | LossKind::CrossEntropy | LossKind::Multilabel => y * softplus(-s[0]) + (1.0 - y) * softplus(s[0]),
         LossKind::Multiclass => libm::log(s.iter().map(|x| libm::exp(*x)).sum::<f64>()) - s[y as usize],
         // The rows' weights have what mape divides by.
         LossKind::Ova => s.iter().enumerate().map(|(k, s)| softplus(*s) - if y == k as f64 { *s } else { 0.0 }).sum(),
@@ -63,7 +63,7 @@ fn value(kind: LossKind, s: &[f64], y: f64) -> f64 {
 /// A valid target from a random number in [0, 1).
 fn target(kind: LossKind, u: f64) -> f64 {
     match kind {
-        LossKind::Logloss | LossKind::Focal => (u < 0.4) as u8 as f64,
+        LossKind::Logloss | LossKind::Focal | LossKind::Multilabel => (u < 0.4) as u8 as f64,
         LossKind::CrossEntropy => u,
         LossKind::Multiclass | LossKind::Ova => (u * CLASSES as f64).floor(),
         LossKind::Poisson => (u * u * 8.0).floor(),
@@ -237,7 +237,7 @@ fn scalar(kind: LossKind, t: &Table, output: usize, i: usize) -> (f32, f32) {
     }
     match kind {
         LossKind::Rmse => one(&|s, y| super::rmse::Rmse.at(s, y), t, i),
-        LossKind::Logloss | LossKind::CrossEntropy => one(&|s, y| super::cross_entropy::CrossEntropy.at(s, y), t, i),
+        LossKind::Logloss | LossKind::CrossEntropy | LossKind::Multilabel => one(&|s, y| super::cross_entropy::CrossEntropy.at(s, y), t, i),
         LossKind::Mae | LossKind::Mape => one(&|s, y| super::mae::Mae.at(s, y), t, i),
         LossKind::Quantile => one(&|s, y| super::quantile::Quantile::new(0.3).at(s, y), t, i),
         LossKind::Huber => one(&|s, y| super::huber::Huber::new(1.5).at(s, y), t, i),
@@ -439,6 +439,7 @@ fn targets_outside_the_domain_are_refused() {
         (LossKind::Logloss, vec![0.5, -1.0, 2.0]),
         (LossKind::Focal, vec![0.5, -1.0, 2.0]),
         (LossKind::CrossEntropy, vec![-0.1, 1.1, 1.5]),
+        (LossKind::Multilabel, vec![0.5, -1.0, 2.0]),
         (LossKind::Multiclass, vec![-1.0, 0.5, CLASSES as f64]),
         (LossKind::Ova, vec![-1.0, 0.5, CLASSES as f64]),
         (LossKind::Gaussian, vec![-1.1e30, 1e31]),

@@ -62,7 +62,7 @@ impl CustomMetric {
         graph.input(Input::Score);
         let parsed = self.means.iter().map(|mean| parse_mean(mean, PREDICTION, &mut graph, &mut columns).map_err(fault));
         let means = parsed.collect::<Result<Vec<_>>>()?;
-        let (mut outer, mut read) = (Graph::default(), vec![]);
+        let (mut outer, mut read) = (Graph::default(), (0..means.len()).map(|i| format!("m{i}")).collect());
         outer.input(Input::Target);
         outer.input(Input::Score);
         let value = parse(&self.value, PREDICTION, &mut outer, &mut read).map_err(fault)?;

@@ -7,6 +7,7 @@
 //! names      y the target, f the raw score (of metrics p the prediction), what stands before a =, and columns: in backticks, or as they are
 //! ```
 
+use super::SCORE;
 use super::graph::{Binary, Graph, Id, Input, Unary};
 
 /// The longest text of a formula, in bytes.
@@ -409,7 +410,8 @@ impl Parser<'_> {
         if known {
             self.column(name)
         } else {
-            Err(format!("`{name}` is no name here; there are y (the target), f (the raw score) and columns in backticks"))
+            let score = if self.score == SCORE { "f (the raw score)" } else { "p (the prediction)" };
+            Err(format!("`{name}` is no name here; there are y (the target), {score} and columns in backticks"))
         }
     }
 

@@ -157,7 +157,7 @@ fn faults_are_named() {
     grouped.groups = Some((0..200).map(|i| if i % 4 == 1 { 100 + i / 40 } else { i / 40 }).collect());
     let text = error(&input(&grouped), &params(json!({ "rounds": 2, "metric": "auc" })));
     assert!(text.contains("`eval`") && text.contains("between sets"), "{text}");
-    let own = json!({ "name": "own", "means": ["abs(y - p) * away"], "value": "m0" });
+    let own = json!({ "name": "own", "means": ["abs(y - p) * `away`"], "value": "m0" });
     let text = error(&t.input(), &params(json!({ "rounds": 2, "metric": own })));
     assert!(text.contains("`away`") && text.contains("a metric of your own reads it"), "{text}");
     for (metric, part) in [
@@ -169,7 +169,7 @@ fn faults_are_named() {
         (json!({ "name": "auc", "means": ["y - p"], "value": "m0" }), "another metric's name"),
         (json!({ "name": "own", "means": ["y"], "value": "m0" }), "does not depend on the prediction"),
         (json!({ "name": "own", "means": ["y - p"], "value": "m0 * y" }), "outside of mean()"),
-        (json!({ "name": "own", "means": ["y - f"], "value": "m0" }), "does not depend on the prediction"),
+        (json!({ "name": "own", "means": ["y - `f`"], "value": "m0" }), "does not depend on the prediction"),
         (json!("NDCG:top=5"), "did you mean \"ndcg@5\"?"),
     ] {
         let text = BoostingParams::from_json(&json!({ "metric": metric })).expect_err("a fault").to_string();
