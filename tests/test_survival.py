@@ -124,6 +124,7 @@ def booster(df: pl.DataFrame, objective: str, matrix: xgboost.DMatrix, l2: float
         "max_leaves": df.height,
         "max_bin": 2 * df.height,
         "tree_method": "hist",
+        "nthread": 1,
         **params,
     }
     matrix.set_base_margin(df["score"].to_numpy())
@@ -179,11 +180,12 @@ def test_aft_nloglik_is_xgboosts(df: pl.DataFrame, distribution: str) -> None:
     matrix.set_float_info("label_lower_bound", time)
     matrix.set_float_info("label_upper_bound", np.where(df["died"], time, np.inf))
     shared = {"aft_loss_distribution": distribution, "aft_loss_distribution_scale": 0.8, "eval_metric": "aft-nloglik"}
-    idle = xgboost.train({"objective": "survival:aft", "eta": 0.0, **shared}, matrix, 1)
-    # What trained it forgets the scale that its metric was told.
-    idle.set_param(shared)
-    expected = float(idle.eval(matrix).split(":")[-1])
-    assert df.select(tg.score(model, "weeks", event="died")).item() == pytest.approx(expected, rel=2e-5)
+    # `Booster.eval` forgets the scale; what a fit measures has it.
+    measured: dict[str, Any] = {}
+    idle = {"objective": "survival:aft", "eta": 0.0, **shared}
+    xgboost.train(idle, matrix, 1, evals=[(matrix, "all")], evals_result=measured, verbose_eval=False)
+    expected = measured["all"]["aft-nloglik"][0]
+    assert df.select(tg.score(model, "weeks", event="died")).item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_cox_nloglik_without_ties_is_xgboosts() -> None:
@@ -193,7 +195,7 @@ def test_cox_nloglik_without_ties_is_xgboosts() -> None:
     matrix = xgboost.DMatrix(np.zeros((200, 1)), label=label, base_margin=raw(df, model))
     idle = xgboost.train({"objective": "survival:cox", "eta": 0.0, "eval_metric": "cox-nloglik"}, matrix, 1)
     expected = float(idle.eval(matrix).split(":")[-1])
-    assert df.select(tg.score(model, "time", event="died")).item() == pytest.approx(expected, rel=2e-5)
+    assert df.select(tg.score(model, "time", event="died")).item() == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -285,7 +287,7 @@ def test_predictions_are_ratios_and_times(df: pl.DataFrame) -> None:
 
 def test_strata_are_lifelines(df: pl.DataFrame) -> None:
     """The likelihood under strata is the sum of theirs."""
-    frame = df.rename({"weeks": "time"}).with_columns(score=pl.col("a"))
+    frame = df.head(150).rename({"weeks": "time"}).with_columns(score=pl.col("a"))
     marked = pl.concat([frame.with_columns(out=False), frame.with_columns(out=True)])
     model = marked.taiga.fit_gbdt("time", "b", event="died", group="clinic", eval="out", loss="cox", rounds=3)
     scored = frame.with_columns(score=pl.Series(raw(frame, model)), w=1.0)
