@@ -95,7 +95,7 @@ fn columns(t: &mut Table, loss: &str, dice: &mut Dice) {
     if dice.chance(0.35) {
         let salt = dice.below(4) as u32;
         t.held_out = Some(match &t.groups {
-            Some(groups) => groups.iter().map(|group| (group + salt) % 4 == 0).collect(),
+            Some(groups) => groups.iter().map(|group| (group + salt).is_multiple_of(4)).collect(),
             None => (0..rows).map(|_| dice.chance(0.25)).collect(),
         });
     }
