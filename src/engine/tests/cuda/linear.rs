@@ -358,7 +358,7 @@ fn models_are_applied_and_explained_the_same() {
         same_outputs(&format!("{rows} rows of {features} features"), &model, Some(&table.sparse()), &columns);
         // Numbers that the fit never met, and those beyond 32 bits.
         let mut strange = table.clone();
-        strange.numbers.iter_mut().step_by(7).for_each(|n| *n = (1 << 40) + *n);
+        strange.numbers.iter_mut().step_by(7).for_each(|n| *n += 1 << 40);
         strange.numbers.iter_mut().step_by(11).for_each(|n| *n = features as i64 + 3);
         same_outputs(&format!("{rows} rows of strange numbers"), &model, Some(&strange.sparse()), &columns);
     }

@@ -402,7 +402,7 @@ fn random_fits() {
     let (cases, mut fitted) = (random_fits::cases(150), 0);
     for case in 0..cases {
         let drawn = RandomFit::new(case);
-        let input = drawn.input(|name, values| Column::from_f64(name, values));
+        let input = drawn.input(Column::from_f64);
         let on = |device: &str| drawn.fit(&input, &BoostingParams { device: device.into(), ..drawn.params.clone() });
         let (cpu, cuda) = (on("cpu"), on("cuda"));
         assert!(cpu == cuda, "case {case}: {:?} {:?}; {:?}", cpu.err(), cuda.err(), drawn.params);

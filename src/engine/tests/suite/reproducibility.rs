@@ -128,7 +128,7 @@ fn threads_and_chunks_change_no_random_fit() {
     let mut fitted = 0;
     for case in 0..cases {
         let drawn = RandomFit::new(case);
-        let (whole, lengths) = (drawn.input(|name, values| Column::from_f64(name, values)), [1, 7, 1000, 1023, 4099]);
+        let (whole, lengths) = (drawn.input(Column::from_f64), [1, 7, 1000, 1023, 4099]);
         let one = drawn.fit(&whole, &with_threads(&drawn.params, 1));
         let many = [2, 3, 4, 7][case as usize % 4];
         let length = lengths[case as usize % 5].max(drawn.table.rows() / 3000);

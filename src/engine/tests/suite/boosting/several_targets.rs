@@ -18,7 +18,7 @@ fn whole(rows: usize, targets: usize, seed: u64) -> Table {
         (0..rows).map(|i| (20.0 * x(k % 3, i) - 15.0 * x((k + 1) % 3, i)).round() + dice.below(30) as f64).collect()
     };
     let targets = (0..targets).map(|k| target(k, &mut dice)).collect();
-    Table { baseline: vec![vec![0.0; rows]; 0], ..Table::several(columns, targets) }
+    Table::several(columns, targets)
 }
 
 /// A grower that anyone can read: for every candidate of every node a loop over the rows for each target.
