@@ -29,9 +29,7 @@ print(
 )
 
 # One's own: a function of target and prediction, of means and what is made of them.
-lift = tg.metric(
-    lambda y, p: tg.mean(y * (p > 0.8)) / tg.mean(p > 0.8) / tg.mean(y), name="lift", larger_is_better=True
-)
+lift = tg.metric(lambda y, p: tg.mean(y * p) / tg.mean(p) / tg.mean(y), name="lift", larger_is_better=True)
 print(lift, scored.select(lift("y", "p")).item())
 again = df.taiga.fit_gbdt("y", *features, eval=pl.col("day") >= 80, metric=["logloss", lift], rounds=50)
 print(again.history.tail(1), again.params["metric"])

@@ -15,12 +15,14 @@ pub(super) const METRIC: Metric = Metric {
 };
 
 /// The negative log partial likelihood with Efron's ties, per event: over the sum of the weights of those that died. The measured rows are
-/// at risk among themselves alone.
+/// at risk among themselves alone. Weights count in units of their mean, so that a factor on all of them is none on the metric.
 fn per_event(rows: &Rows<'_>) -> f64 {
     let Some(strata) = by_time(rows) else { return f64::NAN };
     let of_strata = strata.iter().map(|stratum| log_likelihood(stratum));
     let (likelihood, events) = of_strata.fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-    -likelihood / events
+    // In units of their mean weights add its logarithm to that of each sum of those at risk.
+    let mean = rows.weight.map_or(1.0, |_| rows.total_weight() / rows.target.len() as f64);
+    -likelihood / events - ln64(mean)
 }
 
 /// The log partial likelihood of a stratum, the latest time first, and the weight of its events.

@@ -22,7 +22,7 @@ fn mcc(rows: &Rows<'_>) -> f64 {
     let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).fold(0.0, |sum, (a, b)| sum + a * b);
     let (hits, truths, calls) = (share(&hits), share(&truths), share(&calls));
     let spread = |of: &[f64]| 1.0 - dot(of, of);
-    if truths.iter().any(|x| *x == 1.0) || calls.iter().any(|x| *x == 1.0) {
+    if truths.contains(&1.0) || calls.contains(&1.0) {
         return 0.0;
     }
     (hits.iter().sum::<f64>() - dot(&truths, &calls)) / (libm::sqrt(spread(&truths)) * libm::sqrt(spread(&calls)))
