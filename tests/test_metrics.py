@@ -366,7 +366,9 @@ def test_held_out_sets_by_name() -> None:
     for dtype in (pl.Categorical, pl.Enum(["north", "south", "unused"])):
         assert df.with_columns(pl.col("set").cast(dtype)).taiga.fit_gbdt("n", "m", "p", eval="set", **fit) == model
     turned = df.with_columns(pl.col("set").cast(pl.Enum(["south", "north"])))
-    assert turned.taiga.fit_gbdt("n", "m", "p", eval="set", **fit).history.columns[1] == "south_rmse"
+    # In Polars 1 an Enum reaches a plugin as a Categorical.
+    first = "north_rmse" if pl.__version__.startswith("1.") else "south_rmse"
+    assert turned.taiga.fit_gbdt("n", "m", "p", eval="set", **fit).history.columns[1] == first
     plain = df.taiga.fit_gbdt("n", "m", "p", eval=pl.col("set").is_not_null(), rounds=6, eval_train=True)
     assert plain.history.columns == ["round", "rmse", "train_rmse", "best"]
     trained = df.filter(pl.col("set").is_null())

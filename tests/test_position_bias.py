@@ -188,7 +188,9 @@ def test_errors_name_the_parameter(clicks: pl.DataFrame) -> None:
     nulls = clicks.with_columns(rank=pl.when(pl.col("rank") != 3).then("rank"))
     assert "the `position` is null in 6000 of 60000 rows" in fault(nulls)
     assert "`position`" in fault(position=pl.col("a"))
-    with pytest.raises(pl.exceptions.ShapeError, match="position"):
+    # Polars sees it first; Polars 1 does not say where.
+    told = "equal length" if pl.__version__.startswith("1.") else "position"
+    with pytest.raises(pl.exceptions.ShapeError, match=told):
         clicks.select(tg.fit_gbdt("click", "a", group="list", position=pl.lit(pl.Series([1, 2])), loss="lambdarank"))
     assert "rank_position_l2" in fault(error=ValueError, rank_position_l2=-1)
     assert "position=" in fault(error=TypeError, lambdarank_unbiased=True)
