@@ -175,9 +175,7 @@ def gbdt() -> Cases:
             cases[f"gbdt-{policy}-targets-partition"] = _several(
                 900, TARGETS, [*NUMBERS, *TEXTS], cat_method="partition", **more
             )
-        cases[f"gbdt-{policy}-multiclass-one-tree"] = _gbdt(
-            900, "text", NUMBERS, multi_strategy="one_tree", **more
-        )
+        cases[f"gbdt-{policy}-multiclass-one-tree"] = _gbdt(900, "text", NUMBERS, multi_strategy="one_tree", **more)
         for sample in ["bernoulli", "goss", "mvs"]:
             for loss, target in [("rmse", "number"), ("logloss", "binary"), ("multiclass", "label"), ("mae", "number")]:
                 cases[f"gbdt-{policy}-{loss}-{sample}"] = _gbdt(

@@ -105,16 +105,18 @@ impl CudaTrees {
                 Plane::Limbs { .. } => (&k.sum_limbs, &k.sum_far_limbs, &k.sum_sparse_limbs),
                 Plane::Ones { .. } => (&k.sum_ones, &k.sum_far_ones, &k.sum_sparse_ones),
             };
-            let (component, packed_gradients) = match plane {
-                // Rows are counted once for all outputs.
-                Plane::Ones { component: 2 } if output > 0 => continue,
-                Plane::Ones { component } => (*component, 0),
-                Plane::Limbs { component, hessians: true } => (*component, self.data.hessians.as_ref().map_or(0, |h| h.address + behind)),
+            // Rows are counted once for all outputs.
+            if output > 0 && *plane == (Plane::Ones { component: 2 }) {
+                continue;
+            }
+            let packed_gradients = match plane {
+                Plane::Ones { .. } => 0,
+                Plane::Limbs { hessians: true, .. } => self.data.hessians.as_ref().map_or(0, |h| h.address + behind),
                 // Those of the first output stand in the lists.
-                Plane::Both | Plane::Limbs { .. } if output > 0 => (plane.component(), self.data.packed_gradients.address + behind),
-                Plane::Both | Plane::Limbs { .. } => (plane.component(), 0),
+                _ if output == 0 => 0,
+                _ => self.data.packed_gradients.address + behind,
             };
-            let histograms = g.table_of(output, component);
+            let histograms = g.table_of(output, plane.component());
             let multiprocessors = queue.gpu().multiprocessors();
             if let Some(sparse) = &g.sparse {
                 let (sparse_sums, config) = sparse.sparse_sums(queue.gpu(), if *plane == Plane::Both && !g.is_packed() { 2 } else { 1 });

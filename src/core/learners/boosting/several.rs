@@ -178,3 +178,20 @@ pub fn output_rules(loss: &dyn Loss, rows: &FirstRows<'_>, params: &[SplitParams
     };
     (0..loss.outputs()).map(|k| OutputRules { params: params[k.min(params.len() - 1)], importance: importance(k) }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that hessians in units of their own are added up in the smallest one, but for units too far apart.
+    #[test]
+    fn hessians_are_added_in_the_smallest_unit() {
+        let sums = |hessian: i64| Sums { gradient: 9, hessian, count: 4 };
+        let units = HessianUnits::new(&[0.25, 1.0, 0.5]);
+        assert_eq!((units.shifts(), units.scales().hessian), (&[0, 2, 1][..], 0.25));
+        assert_eq!(units.together([sums(3), sums(5), sums(7)]), Sums { gradient: 0, hessian: (3 + 20 + 14) / 3, count: 4 });
+        let apart = HessianUnits::new(&[1.0, libm::ldexp(1.0, -60)]);
+        assert_eq!((apart.shifts(), apart.scales().hessian), (&[30, 0][..], libm::ldexp(1.0, -30)));
+        assert_eq!(apart.together([sums(i64::MAX), sums(0)]).hessian, i64::MAX / 4);
+    }
+}
