@@ -86,7 +86,7 @@ fn f32_maths_has_the_same_bits_for_every_argument() {
     const CHUNK: u64 = 1 << 26;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     type Twin = (&'static str, fn(f32) -> f32);
-    let twins: [Twin; 5] = [
+    let twins: [Twin; 6] = [
         ("map_exp32", math::exp),
         ("map_ln", math::ln),
         ("map_sigmoid", math::sigmoid),
