@@ -296,8 +296,8 @@ def fit_gbdt(
         a value for each (XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`; Zhang and Jung, "GBDT-MO", 2020). A
         split gains what it gains all targets together, each in units of the mean square of its first gradients, so
         that a target's unit is nothing to the others; `min_child_weight` is about the mean of their hessians, and
-        `min_gain` about gains in those units. It grows on the CPU; `monotone` does not go with it.
-        `"tree_each"`: a tree for each in each round, as if each were fitted by itself; on a GPU as well. Losses
+        `min_gain` about gains in those units. `monotone` does not go with it.
+        `"tree_each"`: a tree for each in each round, as if each were fitted by itself. Losses
         with several scores of one target (`"multiclass"`, `"ova"`, several quantiles, `"gaussian"`) have
         `"tree_each"` unless told otherwise.
     alpha

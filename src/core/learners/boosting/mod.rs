@@ -15,7 +15,7 @@ pub mod params;
 pub mod prepare;
 pub mod row_sampler;
 pub mod schema;
-mod several;
+pub mod several;
 pub mod steps;
 mod ties;
 pub mod units;

@@ -10,6 +10,7 @@ mod forest;
 mod linear;
 mod numerics;
 mod predict;
+mod several_targets;
 mod shap;
 mod sparse_features;
 mod stats;
