@@ -123,6 +123,10 @@ impl Monitor for Watch {
         self.callback.map_or(Ok(false), |number| callback::call(number, done, measured))
     }
 
+    fn may_wait(&self) -> bool {
+        self.callback.is_some()
+    }
+
     fn device(&self, chosen: &str) {
         self.device.say(chosen);
         // Where the fit begins again, so do its rounds.

@@ -30,6 +30,11 @@ pub trait Monitor: Sync {
         Ok(false)
     }
 
+    /// Returns whether [`Monitor::after_round`] may wait for other work of this process, fits included: then a fit shares no threads with it.
+    fn may_wait(&self) -> bool {
+        false
+    }
+
     /// Called before the first round: the device that was taken, and why where `"auto"` chose it. Called again where that
     /// was a GPU which then had not the memory, before the fit begins again on the CPU: with that, and what was missing.
     fn device(&self, chosen: &str) {

@@ -75,6 +75,10 @@ impl Monitor for Told<'_> {
         self.0.after_round(done, measured)
     }
 
+    fn may_wait(&self) -> bool {
+        self.0.may_wait()
+    }
+
     fn interrupted(&self) -> bool {
         self.0.interrupted()
     }

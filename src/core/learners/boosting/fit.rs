@@ -61,7 +61,8 @@ pub fn fit_with(
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
     let rows = checks::check_table(input)?;
-    let pool = ThreadPool::new(threads(params, rows, input.features.len()))?;
+    let threads = threads(params, rows, input.features.len());
+    let pool = if monitor.may_wait() { ThreadPool::apart(threads)? } else { ThreadPool::new(threads)? };
     pool.enter(|| fit_on(&pool, input, params, options, devices, monitor))
 }
 
