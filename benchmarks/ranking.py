@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--example", type=Path, help="the folder of LightGBM's lambdarank example")
+    parser.add_argument("--device", default="cpu", help="of ours and of XGBoost's: cpu or cuda")
     parser.add_argument("--catboost", action="store_true", help="CatBoost too, which takes long")
     parser.add_argument("--only", default="", help="libraries and losses whose name has this in it")
     args = parser.parse_args()
@@ -158,7 +159,7 @@ def libraries(args: argparse.Namespace) -> dict[str, Fit]:
                 params |= {"min_data_in_leaf": 50, "min_child_weight": 5.0, "l2": 0.0} if policy == "leafwise" else {}
             model = frame.taiga.fit_gbdt(
                 "grade", *features(frame), group="query", loss=loss, policy=policy, rounds=args.rounds, seed=seed,
-                n_threads=args.threads, progress=False, **params,
+                n_threads=args.threads, progress=False, device=args.device, **params,
             )  # fmt: skip
             return lambda test: test.select(tg.predict(model)).to_series().to_numpy()
 
@@ -191,7 +192,7 @@ def libraries(args: argparse.Namespace) -> dict[str, Fit]:
             params = {
                 "objective": objective, "tree_method": "hist", "eta": 0.1, "grow_policy": "lossguide", "max_leaves": 31,
                 "max_depth": 0, "nthread": args.threads, "seed": seed, "subsample": 0.9 if strict else 1.0,
-                "lambda": 0.0, "min_child_weight": 5.0 if strict else 1e-3,
+                "lambda": 0.0, "min_child_weight": 5.0 if strict else 1e-3, "device": args.device,
             }  # fmt: skip
             model = xgb.train(params, data, num_boost_round=args.rounds)
             return lambda test: np.asarray(model.inplace_predict(test.select(x.columns).to_numpy()))

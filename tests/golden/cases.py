@@ -196,6 +196,13 @@ def gbdt() -> Cases:
             "quantile-borders": {"border_method": "quantile", "border_sample": 500},
             "baseline": {"baseline": "base"},
             "stopping": {"eval": "held", "early_stopping": 2, "rounds": 20, "learning_rate": 0.5},
+            "min-delta": {
+                "eval": "held",
+                "early_stopping": 2,
+                "early_stopping_min_delta": 0.02,
+                "rounds": 20,
+                "learning_rate": 0.5,
+            },
         }
         if policy != "symmetric":
             extras["leaves-of-many"] = {"min_child_weight": 20, "min_data_in_leaf": 30}

@@ -436,4 +436,8 @@ impl TreeSteps for CudaTrees {
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         self.data.measured_scores(&self.queue, &self.kernels)
     }
+
+    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.all_scores(&self.queue)
+    }
 }

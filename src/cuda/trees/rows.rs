@@ -246,6 +246,12 @@ impl RowData {
         };
         (0..self.outputs).map(one).collect()
     }
+
+    /// Returns the scores of all rows, `[output][row]`, those of every set.
+    pub fn all_scores(&self, queue: &Queue) -> Result<Vec<Vec<f32>>> {
+        let scores = self.scores.read(queue, self.outputs * self.rows)?;
+        Ok(scores.chunks_exact(self.rows.max(1)).map(<[f32]>::to_vec).collect())
+    }
 }
 
 /// Copies `values`' bytes from `offset` on.

@@ -3,6 +3,7 @@
 pub mod bundling;
 mod categorical_features;
 mod constant;
+pub mod continued;
 pub mod ctrs;
 mod finish;
 mod fit;
@@ -13,13 +14,17 @@ mod monotone;
 mod needed;
 pub mod params;
 pub mod prepare;
+mod prior_rounds;
+mod rounds;
 pub mod row_sampler;
 pub mod schema;
 pub mod several;
+mod snapshot;
 pub mod steps;
 mod ties;
 pub mod units;
 
 pub use constant::constant;
-pub use fit::fit;
+pub use continued::{FitOptions, Snapshots};
+pub use fit::{fit, fit_with};
 pub use params::BoostingParams;

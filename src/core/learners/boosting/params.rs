@@ -199,6 +199,8 @@ learner_params! {
         pub eval_train: Option<bool> = None,
         /// Stop after this many rounds without a better metric on the held-out rows.
         pub early_stopping: Option<u32> = None => AtLeast(1),
+        /// By more than how much a metric must improve to count as better under `early_stopping`, in its own unit; 0 unless told.
+        pub early_stopping_min_delta: Option<f64> = None => By(Self::check_min_delta),
 
         pub seed,
         pub n_threads,
@@ -335,6 +337,20 @@ impl BoostingParams {
         }
         let own = several.iter().filter(|metric| metric.formulas().is_some()).count();
         problems.check(own <= Metrics::MOST_OWN, "metric", own, &format!("at most {} metrics of your own", Metrics::MOST_OWN));
+    }
+
+    /// By more than how much a metric must improve to count as better.
+    pub fn min_delta(&self) -> f64 {
+        self.early_stopping_min_delta.unwrap_or(0.0)
+    }
+
+    /// Adds what is wrong with `early_stopping_min_delta`.
+    fn check_min_delta(&self, problems: &mut Problems) {
+        problems.limit("early_stopping_min_delta", self.early_stopping_min_delta, NotNegative);
+        if self.early_stopping_min_delta.is_some() && self.early_stopping.is_none() {
+            problems
+                .add(Error::parameter("early_stopping_min_delta", "counts only beside `early_stopping`, which says after how many rounds"));
+        }
     }
 
     /// Adds what is wrong with `focal_gamma`.

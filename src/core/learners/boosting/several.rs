@@ -56,7 +56,8 @@ pub fn check_huber_delta(kind: LossKind, metrics: &[MetricSpec], params: &Boosti
     Err(Error::parameter("huber_delta", "several targets have no common one: say it, or fit each target by itself"))
 }
 
-/// Returns what training starts from: for each of several targets, or for the one that there is.
+/// Returns what training starts from: for each of several targets, or for the one that there is. `given`: the start values of all outputs,
+/// where they are another model's.
 ///
 /// # Errors
 /// As [`prepare::start`].
@@ -65,14 +66,19 @@ pub fn starts(
     several: &[OneTarget<'_>],
     (kind, params): (LossKind, &LossParams),
     raw_loss: &dyn Loss,
+    given: Option<&[f64]>,
 ) -> Result<Vec<Start>> {
     let outputs = raw_loss.outputs();
     if several.is_empty() {
-        return Ok(vec![prepare::start(input, raw_loss, data, columns)?]);
+        return Ok(vec![prepare::start(input, raw_loss, data, columns, given)?]);
     }
     super::schema::check_baseline(input.baseline.len(), outputs)?;
     let one = loss(kind, &LossParams { targets: 0, ..params.clone() }, 0, 1.0)?;
-    several.iter().map(|target| prepare::start(&target.input, one.as_ref(), &target.data, &[])).collect()
+    let of_target = |(k, target): (usize, &OneTarget<'_>)| {
+        let given = given.map(|start| std::slice::from_ref(&start[k]));
+        prepare::start(&target.input, one.as_ref(), &target.data, &[], given)
+    };
+    several.iter().enumerate().map(of_target).collect()
 }
 
 /// Returns the number of each row that statistics of categories are made of: the target, and of several the mean of them, each in units

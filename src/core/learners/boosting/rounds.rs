@@ -1,0 +1,254 @@
+//! The rounds of boosting: trees grown and valued, one round after the other.
+
+use super::categorical_features::CategoricalFeatures;
+use super::measured::MeasuredRows;
+use super::params::BoostingParams;
+use super::steps::{Begun, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use crate::dataset::Monitor;
+use crate::dataset::monitor::Measure;
+use crate::error::{Error, Result};
+use crate::losses::{LeafRule, Loss};
+use crate::metrics::MetricSpec;
+use crate::model::History;
+use crate::tree::grow::{GrownTree, Root, grow, is_plain};
+use crate::tree::params::{SplitParams, TreeParams};
+use crate::tree::split::SplitRules;
+use crate::tree::{Leaf, Tree};
+use std::borrow::Cow;
+
+/// What the scores and the derivatives of a target's outputs are in units of.
+pub(super) struct OutputUnits {
+    /// Of scores and leaf values: a power of two.
+    pub unit: f64,
+    /// Of gradients, next to the weights' unit.
+    pub gradient: f64,
+    /// Of both derivatives besides.
+    pub factor: f64,
+    /// What splits are scored by in these units.
+    pub split: SplitParams,
+}
+
+/// What the boosting rounds give, or have given so far.
+#[derive(Clone, Default)]
+pub(super) struct Boosted {
+    /// The trees of the rounds from [`Rounds::first`] on.
+    pub trees: Vec<Tree>,
+    /// Of each tree the exponent of what its gains are in units of.
+    pub gains: Vec<i32>,
+    /// The curves of all rounds, those before the first included.
+    pub history: Option<History>,
+    /// How many rounds are kept, those before the first included.
+    pub kept: u32,
+    pub factors: Factors,
+}
+
+/// What each position adds to a score.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Factors {
+    /// After the last tree's step.
+    pub latest: Option<Vec<f64>>,
+    /// After the round that was best by the metric, where that may end a fit.
+    pub best: Option<Vec<f64>>,
+}
+
+/// What the boosting rounds need beside a backend.
+pub(super) struct Rounds<'a> {
+    pub params: &'a BoostingParams,
+    pub tree_params: &'a TreeParams,
+    pub loss: &'a dyn Loss,
+    /// One for each of several targets, or one for all outputs.
+    pub units: &'a [OutputUnits],
+    /// What each output counts, where all share a tree in each round.
+    pub shared: Option<&'a [OutputRules]>,
+    pub measured: Option<&'a MeasuredRows>,
+    /// How many rounds there are already: numbers trees and keys their random choices.
+    pub first: u32,
+    /// How many there are to be.
+    pub last: u32,
+    pub monitor: &'a dyn Monitor,
+}
+
+/// Called after a round that does not end the fit, with what there is; the features are those that its trees split on.
+pub(super) type AfterRound<'a> = dyn FnMut(u32, &Boosted, &mut dyn TreeSteps, &mut CategoricalFeatures<'_>) -> Result<()> + 'a;
+
+impl Rounds<'_> {
+    /// Round after round: a tree for each output, their values added to the scores, the metrics of
+    /// the measured rows; until all trees are grown or the metric no longer improves. `so_far`: the curves and the factors before the first.
+    pub fn run(
+        &self,
+        backend: &mut dyn TreeSteps,
+        features: &mut CategoricalFeatures<'_>,
+        so_far: Boosted,
+        after_round: &mut AfterRound<'_>,
+    ) -> Result<Boosted> {
+        let (params, outputs) = (self.params, self.loss.outputs());
+        let mut done = so_far;
+        // The outputs of a tree.
+        let sharing = if self.shared.is_some() { outputs } else { 1 };
+        let mut least_gains = vec![f64::INFINITY; outputs / sharing];
+        let loss_params = params.loss_params();
+        let total = self.last;
+        let mut round = self.first;
+        while round < total && !self.is_over(&done) {
+            for (output, least_gain) in least_gains.iter_mut().enumerate() {
+                let number = round as u64 * (outputs / sharing) as u64 + output as u64;
+                let (own, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
+                done.gains.extend(own.iter().map(|_| gain_exponent));
+                done.trees.extend(own);
+            }
+            backend.update_scores()?;
+            round += 1;
+            let mut values = vec![];
+            if let (Some(history), Some(measured)) = (&mut done.history, self.measured) {
+                values = measured.measure(&loss_params, self.loss, &backend.measured_scores()?[..outputs])?;
+                history.push_all(&values, params.min_delta());
+            }
+            self.monitor.round(round, total, values.first().copied());
+            let ends = self.monitor.after_round(round, &measures(done.history.as_ref(), &values))?;
+            if params.early_stopping.is_some() && done.history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
+                done.factors.best = backend.position_factors()?;
+            }
+            if ends {
+                break;
+            }
+            if round < total && !self.is_over(&done) {
+                after_round(round, &done, backend, features)?;
+            }
+        }
+        done.kept = round;
+        if let (Some(history), Some(_)) = (&done.history, params.early_stopping) {
+            done.kept = round.min(history.best + 1);
+            let kept = done.kept.saturating_sub(self.first) as usize;
+            done.trees.truncate(kept * outputs);
+            done.factors.latest = done.factors.best.take();
+        } else {
+            done.factors.latest = backend.position_factors()?;
+        }
+        features.subsets = backend.category_sets().to_vec();
+        Ok(done)
+    }
+
+    /// Returns whether the metric has not improved for as many rounds as end the fit.
+    fn is_over(&self, done: &Boosted) -> bool {
+        let since_best = done.history.as_ref().filter(|history| !history.values.is_empty()).map(History::rounds_since_best);
+        since_best.zip(self.params.early_stopping).is_some_and(|(rounds, patience)| rounds >= patience)
+    }
+
+    /// Returns the units of an output.
+    fn units(&self, output: usize) -> &OutputUnits {
+        &self.units[output.min(self.units.len() - 1)]
+    }
+
+    /// Grows tree `number` of the fit for `output`, or for all outputs from there on that share it, and gives its leaves their values: a
+    /// tree for each; with the exponent of what its gains are in units of. `least_gain`: see [`grow`].
+    fn tree(
+        &self,
+        backend: &mut dyn TreeSteps,
+        features: &mut CategoricalFeatures<'_>,
+        number: u64,
+        output: usize,
+        least_gain: &mut f64,
+    ) -> Result<(Vec<Tree>, i32)> {
+        let interrupted = || self.monitor.interrupted();
+        let outputs = self.loss.outputs();
+        let own = features.set_of(number);
+        let groups = features.begin_tree(backend, number)?;
+        let units = self.units(output);
+        let tree_params = &match self.shared {
+            None if self.units.len() > 1 => Cow::Owned(TreeParams { split: units.split, ..self.tree_params.clone() }),
+            _ => Cow::Borrowed(self.tree_params),
+        };
+        let plan = is_plain(tree_params, &*features).then_some(&**tree_params);
+        let shared = self.shared;
+        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, groups: &groups, plan };
+        let grown = match backend.begin_tree(&request)? {
+            Begun::Root { sums, scales } => {
+                let root = Root { tree: number, sums, scales };
+                grow(backend, tree_params, features, root, least_gain, &interrupted)?
+            }
+            Begun::Whole(tree) => tree.finish(tree_params),
+        };
+        features.note_used(grown.tree.splits())?;
+        let mut leaves = vec![];
+        for (k, sums) in (output..).zip(backend.end_tree(self.loss, &grown.tree, &grown.leaves)?) {
+            leaves.push(self.leaves(backend, &grown, sums, (own, k))?);
+        }
+        for set in (0..features.sets()).filter(|set| *set != own) {
+            let tree = features.translated(backend, &grown.tree, set)?;
+            for (k, leaves) in (output..).zip(&mut leaves) {
+                let sums = backend.replay(self.loss, &tree, set * outputs + k)?;
+                let of_set = self.leaves(backend, &grown, sums, (set, k))?;
+                if set == 0 {
+                    *leaves = of_set;
+                }
+            }
+        }
+        Ok(self.finished(grown, leaves, output))
+    }
+
+    /// Returns a grown tree with each output's leaves, in units that all outputs have in common.
+    fn finished(&self, mut grown: GrownTree, leaves: Vec<Vec<Leaf>>, output: usize) -> (Vec<Tree>, i32) {
+        let mut exponent = grown.gain_exponent;
+        if leaves.len() > 1 {
+            // The outputs' trees have the gain of theirs together.
+            grown.tree.splits_mut().for_each(|s| s.gain /= leaves.len() as f32);
+        } else if self.units.len() > 1 {
+            let OutputUnits { gradient, factor, .. } = *self.units(output);
+            let whole = libm::ilogb(factor);
+            let rest = libm::ldexp(factor, -whole);
+            grown.tree.splits_mut().for_each(|s| s.gain = (s.gain as f64 * rest).min(f32::MAX as f64) as f32);
+            exponent += 2 * libm::ilogb(gradient) + whole;
+        }
+        let with_leaves = |leaves: Vec<Leaf>| {
+            let mut tree = grown.tree.clone();
+            tree.leaves_mut().clone_from_slice(&leaves);
+            tree
+        };
+        (leaves.into_iter().map(with_leaves).collect(), exponent)
+    }
+
+    /// The leaves that the tree just ended or replayed has for this output of a set, from their sums; the backend has their values.
+    fn leaves(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        sums: Vec<LeafSums>,
+        (set, output): (usize, usize),
+    ) -> Result<Vec<Leaf>> {
+        let of_set = set * self.loss.outputs() + output;
+        let units = self.units(output);
+        let values: Vec<f64> = match self.loss.leaf_rule(output) {
+            LeafRule::Newton => {
+                let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
+                let rules = own.as_ref().unwrap_or(&grown.rules);
+                sums.iter().zip(&grown.bounds).map(|(s, b)| rules.leaf_value(s.gradient, s.hessian, *b)).collect()
+            }
+            LeafRule::Quantile(alpha) => {
+                let mut values = backend.leaf_quantiles(of_set, alpha)?;
+                super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+                values
+            }
+        };
+        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
+        if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
+        }
+        backend.set_leaf_values(of_set, &values)?;
+        // Where there are several targets, weights have the unit that these have in common.
+        let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
+        let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
+        let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
+        Ok(values.iter().zip(&sums).map(leaf).collect())
+    }
+}
+
+/// Returns a round's values with the names of their curves.
+fn measures(history: Option<&History>, values: &[f64]) -> Vec<Measure> {
+    let curves = history.into_iter().flat_map(|history| history.curves());
+    let measure = |((set, metric, _), value): ((Option<&str>, &MetricSpec, &[f64]), &f64)| Measure {
+        set: set.map(String::from),
+        metric: metric.to_string(),
+        value: *value,
+    };
+    curves.zip(values).map(measure).collect()
+}
