@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -222,8 +221,9 @@ df = pl.DataFrame({"x": range(30_000)}).with_columns(
 )
 def tell(done, metrics):
     print(done, flush=True)
+    sys.stdin.readline()
 model = df.taiga.fit_gbdt(
-    "y", "x", "s", rounds=60, eval="held", row_sample="bernoulli",
+    "y", "x", "s", rounds=200, eval="held", row_sample="bernoulli",
     snapshot=sys.argv[1] or None, snapshot_every=3, callback=tell,
 )
 model.save(sys.argv[2])
@@ -233,23 +233,29 @@ model.save(sys.argv[2])
 def test_a_fit_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     """Killed at 20 random moments; with ordered statistics of categories, a sample of rows and held-out rows."""
     whole, resumed, file = tmp_path / "whole", tmp_path / "resumed", tmp_path / "fit.snapshot"
-    subprocess.run([sys.executable, "-c", KILLED, "", str(whole)], check=True, capture_output=True)
+
+    def to_the_end(snapshot: str, model: Path) -> int:
+        run = [sys.executable, "-c", KILLED, snapshot, str(model)]
+        done = subprocess.run(run, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True)
+        return int(done.stdout.split()[0])
+
+    assert to_the_end("", whole) == 1
     dice, began = random.Random(5), []
     for _ in range(20):
-        child = subprocess.Popen(
-            [sys.executable, "-c", KILLED, str(file), str(resumed)], stdout=subprocess.PIPE, text=True
-        )
+        run = [sys.executable, "-c", KILLED, str(file), str(resumed)]
+        child = subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdin is not None
         assert child.stdout is not None
-        first = child.stdout.readline()
-        began.append(int(first or 61))
-        time.sleep(dice.random() * 0.1)
-        child.send_signal(signal.SIGKILL)
-        child.stdout.read()
-        child.wait()
-        if resumed.exists():
-            break
+        began.append(int(child.stdout.readline()))
+        # It goes through so many more rounds at most, and is killed while it does.
+        child.stdin.write("\n" * dice.randint(2, 9))
+        child.stdin.flush()
+        time.sleep(dice.random() * 0.03)
+        child.kill()
+        child.communicate()
+    began.append(to_the_end(str(file), resumed))
     assert began == sorted(began)
-    subprocess.run([sys.executable, "-c", KILLED, str(file), str(resumed)], check=True, capture_output=True)
+    assert 1 < began[-1] < 200
     assert resumed.read_bytes() == whole.read_bytes()
 
 

@@ -57,8 +57,9 @@ impl Watch {
     }
 
     /// Tells of rounds besides: by a line on standard error every so many, and to a function of Python.
-    pub fn telling(self, verbose: Option<u32>, callback: Option<u64>) -> Self {
-        Watch { verbose: verbose.filter(|every| *every > 0), callback, ..self }
+    pub fn telling(mut self, verbose: Option<u32>, callback: Option<u64>) -> Self {
+        (self.verbose, self.callback) = (verbose.filter(|every| *every > 0), callback);
+        self
     }
 
     /// Writes a line of a round.

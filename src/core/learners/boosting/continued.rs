@@ -188,7 +188,7 @@ pub fn replay(
             None => column.clone(),
         })
         .collect();
-    let walk = RoundWalk::new(model, &columns.iter().collect::<Vec<_>>());
+    let walk = RoundWalk::new(model, &columns.iter().collect::<Vec<_>>())?;
     for round in 0..model.rounds() {
         walk.add_round(round, units, scores);
         after_round(scores)?;

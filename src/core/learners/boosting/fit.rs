@@ -27,7 +27,7 @@ use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
 use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::{LeafRule, Loss, LossKind, LossParams, loss, loss_of_each, resolve_loss};
-use crate::memory::Reservation;
+use crate::memory::{self, Reservation, product};
 use crate::metrics::MetricSpec;
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
@@ -317,6 +317,9 @@ fn fit_checked(
             features.subsets = backend.category_sets().to_vec();
             let factors = Factors { latest: backend.position_factors()?, best: done.factors.best.clone() };
             let model = prior.with(finished.model(done.clone(), features), round)?;
+            // The scores, once more in the snapshot, and its bytes.
+            let bytes = product(&[3 * 4, rows as u64, (features.sets() * outputs) as u64]);
+            let _reserved = memory::reserve("a snapshot of a fit", bytes, "leave `snapshot` out, or fit on fewer rows")?;
             let scores = backend.all_scores()?;
             snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.to_bytes())
         };

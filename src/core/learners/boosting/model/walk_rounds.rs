@@ -3,6 +3,8 @@
 use super::Model;
 use super::plan::{BLOCK, Block, LeafIndices, Plan};
 use crate::column::Column;
+use crate::error::Result;
+use crate::memory::{self, product};
 use crate::parallel::interrupt;
 use rayon::prelude::*;
 
@@ -16,8 +18,13 @@ pub struct RoundWalk<'m> {
 impl<'m> RoundWalk<'m> {
     /// Codes the rows by the borders and categories that the model asks about: a byte a row for each column and derived feature.
     /// `columns` as [`super::apply::Predictor::bind`] gives them; `model` is valid.
-    pub fn new(model: &'m Model, columns: &[&Column<'_>]) -> RoundWalk<'m> {
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn new(model: &'m Model, columns: &[&Column<'_>]) -> Result<RoundWalk<'m>> {
         let (plan, rows) = (Plan::new(model), columns.first().map_or(0, |c| c.len()));
+        let bytes = product(&[rows as u64, plan.bytes_of_row()]);
+        memory::check(&format!("the codes of {rows} rows by the given model's borders"), bytes, "fit on fewer rows")?;
         let read = |start: usize| {
             interrupt::poll();
             let mut block = Block::default();
@@ -26,7 +33,7 @@ impl<'m> RoundWalk<'m> {
         };
         let starts: Vec<usize> = (0..rows).step_by(BLOCK).collect();
         let blocks = starts.into_par_iter().map(read).collect();
-        RoundWalk { model, plan, blocks }
+        Ok(RoundWalk { model, plan, blocks })
     }
 
     /// Adds a round's leaf values to the scores of all rows, `[output][row]`, each in units of its output's `units`: in f32, as the
