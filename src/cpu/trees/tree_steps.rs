@@ -330,7 +330,7 @@ impl TreeSteps for CpuTrees<'_> {
         self.scores_of(self.measures_all)
     }
 
-    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
         self.scores_of(true)
     }
 }

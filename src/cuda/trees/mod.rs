@@ -437,7 +437,7 @@ impl TreeSteps for CudaTrees {
         self.data.measured_scores(&self.queue, &self.kernels)
     }
 
-    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.data.all_scores(&self.queue)
+    fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
+        self.data.all_scores(&self.queue, &self.kernels)
     }
 }

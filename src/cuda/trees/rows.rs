@@ -248,7 +248,8 @@ impl RowData {
     }
 
     /// Returns the scores of all rows, `[output][row]`, those of every set.
-    pub fn all_scores(&self, queue: &Queue) -> Result<Vec<Vec<f32>>> {
+    pub fn all_scores(&mut self, queue: &Queue, kernels: &Kernels) -> Result<Vec<Vec<f32>>> {
+        self.add_values(queue, kernels)?;
         let scores = self.scores.read(queue, self.outputs * self.rows)?;
         Ok(scores.chunks_exact(self.rows.max(1)).map(<[f32]>::to_vec).collect())
     }

@@ -222,7 +222,7 @@ pub trait TreeSteps: GrowSteps {
     ///
     /// # Errors
     /// Those of the device.
-    fn all_scores(&self) -> Result<Vec<Vec<f32>>>;
+    fn all_scores(&mut self) -> Result<Vec<Vec<f32>>>;
 }
 
 /// The size of a fit: the histograms that may be needed at once, and the trees.

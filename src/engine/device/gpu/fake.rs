@@ -235,7 +235,7 @@ impl TreeSteps for Failing<'_> {
         self.0.measured_scores()
     }
 
-    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+    fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
         step()?;
         self.0.all_scores()
     }

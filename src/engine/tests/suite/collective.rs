@@ -131,8 +131,12 @@ impl TreeSteps for Shards<'_> {
         self.of_first(|shard| shard.measured_scores())
     }
 
-    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.of_first(|shard| shard.all_scores())
+    fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
+        let answers: Vec<Result<Vec<Vec<f32>>>> = std::thread::scope(|scope| {
+            let threads: Vec<_> = self.0.iter_mut().map(|shard| scope.spawn(|| shard.all_scores())).collect();
+            threads.into_iter().map(|t| t.join().expect("no panic")).collect()
+        });
+        answers.into_iter().next().expect("a shard")
     }
 }
 

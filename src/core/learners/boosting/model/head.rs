@@ -111,8 +111,10 @@ impl Model {
         }
         let tables: Places = sums.keys().copied().zip(0..).collect();
         for derived in &mut self.derived {
-            if let Derived::Ctr { table, sums: own, .. } = derived {
-                *own = sums[table].iter().position(|s| s == own).unwrap_or_default() as u32;
+            if let Derived::Ctr { table, sums: own, ctr, .. } = derived {
+                // Counters read none, and a fit says the first of them.
+                let place = sums[table].iter().position(|s| s == own && ctr.kind != CtrKind::Counter);
+                *own = place.unwrap_or_default() as u32;
                 *table = tables[table];
             }
         }
