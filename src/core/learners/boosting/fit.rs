@@ -7,6 +7,7 @@ use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
+use super::rounds::fit_untold;
 use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::several::{self, OneTarget};
 use super::steps::{Announced, Extent, LeafSums, OutputRules, TrainingData, TreeDevices, TreeSteps};
@@ -58,7 +59,7 @@ fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
 
-fn fit_on(
+pub(super) fn fit_on(
     pool: &ThreadPool,
     input: &Input<'_>,
     params: &BoostingParams,
@@ -92,6 +93,10 @@ fn fit_on(
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.features[0].len() - input.held_out_rows();
         return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
+    }
+    if params.rounds.is_none() {
+        drop((data, reserved));
+        return fit_untold(pool, input, params, (kind, raw_loss.as_ref()), devices, monitor);
     }
     fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
 }
@@ -207,15 +212,15 @@ fn fit_checked(
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
     let sure = measured.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton && !shares_trees && units.len() == 1;
-    let trees = params.rounds as u64 * outputs as u64;
-    let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
+    let trees = params.rounds() as u64 * outputs as u64;
+    let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
     let mut targets = targets.into_iter();
     let target = targets.next().unwrap_or_default();
     let rows = target.len();
     let weight_unit = data.weight_unit;
     let of_rows = input.loss_columns.positions.as_ref();
     let rank_position_l2 = params.rank_position_l2.or(of_rows.map(|_| 0.0));
-    let rule = StepRule { learning_rate: params.learning_rate, l2: rank_position_l2.unwrap_or(0.0) };
+    let rule = StepRule { learning_rate: params.learning_rate(), l2: rank_position_l2.unwrap_or(0.0) };
     let positions = of_rows.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
     let trained: Option<Vec<bool>> = positions.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
     let data = TrainingData {
@@ -256,7 +261,7 @@ fn fit_checked(
     };
     // Every output has a histogram of each node.
     let histograms = if shares_trees { outputs } else { 1 };
-    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds as usize * outputs };
+    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
         fitted = Some(rounds.run(backend, &mut features)?);
@@ -350,7 +355,7 @@ impl Rounds<'_> {
         let mut least_gains = vec![f64::INFINITY; outputs / sharing];
         let mut history = self.measured.and_then(MeasuredRows::history);
         let loss_params = params.loss_params();
-        for round in 0..params.rounds {
+        for round in 0..params.rounds() {
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * (outputs / sharing) as u64 + output as u64;
                 let (own, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
@@ -366,7 +371,7 @@ impl Rounds<'_> {
                 }
                 _ => None,
             };
-            self.monitor.round(round + 1, params.rounds, value);
+            self.monitor.round(round + 1, params.rounds(), value);
             if params.early_stopping.is_some() && history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
                 factors = backend.position_factors()?;
             }
@@ -481,7 +486,7 @@ impl Rounds<'_> {
                 values
             }
         };
-        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
+        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate()) as f32).collect();
         if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
             return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
         }

@@ -13,6 +13,7 @@ mod monotone;
 mod needed;
 pub mod params;
 pub mod prepare;
+pub mod rounds;
 pub mod row_sampler;
 pub mod schema;
 mod several;

@@ -34,6 +34,7 @@ mod boosting {
     mod several_targets;
     mod survival;
     mod ties;
+    mod untold_rounds;
 }
 
 mod column {
