@@ -67,7 +67,7 @@ def table(rows: int, seed: int) -> pl.DataFrame:
 
     rng = np.random.default_rng(seed)
     x = rng.uniform(-1, 1, (rows, FEATURES)).astype(np.float32)
-    spread = 0.2 + 0.8 * (x[:, 2] > 0) + 0.5 * x[:, 3] ** 2
+    spread = 0.2 + 0.8 * (x[:, 2] > 0.1) + 0.5 * x[:, 3] ** 2
     noise = rng.gamma(2.0, 1.0, rows) - 2.0
     y = np.sin(3 * x[:, 0]) + x[:, 1] * x[:, 4] + spread * noise
     return pl.DataFrame({f"x{i}": x[:, i] for i in range(FEATURES)}).with_columns(y=pl.Series(y))

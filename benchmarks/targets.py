@@ -4,7 +4,8 @@ Tables of 28 features from a seed. Targets are mixtures of a few functions of th
 one thing are, or (`--apart`) each has functions of its own. Every fit has as many rounds, the same rate and trees of
 the same depth. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units of
 the target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
-counted), the least of the seeds. The peers: XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`.
+counted), the least of the seeds; `--device cuda` fits ours on a GPU. The peers: XGBoost's `multi_output_tree`,
+CatBoost's `MultiRMSE`.
 """
 
 from __future__ import annotations
@@ -39,11 +40,15 @@ def main() -> None:
     parser.add_argument("--policies", default="symmetric,depthwise,leafwise")
     parser.add_argument("--apart", action="store_true")
     parser.add_argument("--peers", action="store_true")
+    parser.add_argument("--device", default="cpu", help="where ours are fitted")
     args = parser.parse_args()
     for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS"):
         os.environ[name] = str(args.threads)
     import numpy as np
 
+    if args.device != "cpu":
+        # The first fit opens the GPU.
+        table(1000, 1, 0, apart=False).taiga.fit_gbdt("y0", "x0", rounds=1, device=args.device)
     for count in [int(count) for count in args.targets.split(",")]:
         found: dict[str, list[tuple[float, float]]] = {}
         for seed in range(args.seeds):
@@ -99,7 +104,8 @@ def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
 
     def params(policy: str) -> dict[str, object]:
         size = {"leaves": 2**args.depth} if policy == "leafwise" else {"depth": args.depth}
-        return {"policy": policy, **size, "rounds": args.rounds, "n_threads": args.threads, "progress": False}
+        own = {"n_threads": args.threads, "device": args.device, "progress": False}
+        return {"policy": policy, **size, "rounds": args.rounds, **own}
 
     def one_tree(policy: str) -> Fit:
         def fit(frame: pl.DataFrame) -> Predict:

@@ -18,6 +18,7 @@ using namespace taiga;
 MAP(exp32, float, float)
 MAP(ln, float, float)
 MAP(sigmoid, float, float)
+MAP(tanh32, float, float)
 MAP(exp64, double, double)
 MAP(ln64, double, double)
 MAP(sigmoid64, double, double)

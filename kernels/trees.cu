@@ -7,6 +7,7 @@
 //   tree_search ─► tree_pick ─► tree_plan_jobs ─► tree_partition_sum                   once a level
 //   (tree_partition ─► tree_plan_sums ─► tree_sum_*, tree_sum_sparse_* where there are more than 32 columns or sparse features)
 //   tree_leaves, and while the next tree's quantizer is found the scores' update       once a tree
+//   tree_share_quantizers, tree_shared_* (where several outputs share the tree)        instead of the above
 //
 // and without asking the host:
 //
@@ -30,6 +31,7 @@
 #include "trees/risk_sets.cuh"
 #include "trees/rows.cuh"
 #include "trees/evaluate_splits.cuh"
+#include "trees/evaluate_shared.cuh"
 
 #include <cstddef>
 namespace taiga {

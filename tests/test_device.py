@@ -48,6 +48,15 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "fit_target_encoder": lambda **p: tg.fit_target_encoder("c", "y", **p),
     "combine": lambda **p: tg.combine("c", "d", **p),
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", rounds=8, **p),
+    "fit_gbdt of several targets": lambda **p: tg.fit_gbdt(
+        pl.struct("y", "a"), "b", "c", "d", rounds=8, row_sample="goss", **p
+    ),
+    "fit_gbdt of labels": lambda **p: tg.fit_gbdt(
+        pl.struct(u=pl.col("y") > 0, v=pl.col("a") > 1), "b", "c", "d", rounds=8, policy="leafwise", **p
+    ),
+    "fit_gbdt of classes in one tree": lambda **p: tg.fit_gbdt(
+        "c", "a", "b", "y", rounds=4, multi_strategy="one_tree", policy="depthwise", **p
+    ),
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", rounds=8, policy="depthwise", **p),
     "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "c", "d", trees=8, **p),
     "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "d", trees=8, splitter="exact", **p),

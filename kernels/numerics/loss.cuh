@@ -106,12 +106,7 @@ struct Expectile {
 __device__ __forceinline__ float tanh_ratio(float r) {
     float size = fabsf(r);
     float square = clamp(r * r, 0.0f, 1.0f);
-    float p = -5.7049887e-3f;
-    p = p * square + 2.0639089e-2f;
-    p = p * square + -5.3739716e-2f;
-    p = p * square + 1.3331442e-1f;
-    p = p * square + -3.3333282e-1f;
-    float near = p * square + 1.0f;
+    float near = tanh_near(square);
     float e = exp32(-2.0f * size);
     float far = (1.0f - e) / (1.0f + e) / clamp(size, 0.5f, LARGEST);
     return at_least(size < 0.625f ? near : far, SMALLEST_HESSIAN);

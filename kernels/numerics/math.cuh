@@ -85,6 +85,24 @@ __device__ __forceinline__ Pair sigmoid_pair(float x) {
     return {e * high, high};
 }
 
+// tanh(x) / x for |x| up to 0.625, by its square (Cephes).
+__device__ __forceinline__ float tanh_near(float square) {
+    float p = -5.7049887e-3f;
+    p = p * square + 2.0639089e-2f;
+    p = p * square + -5.3739716e-2f;
+    p = p * square + 1.3331442e-1f;
+    p = p * square + -3.3333282e-1f;
+    return p * square + 1.0f;
+}
+
+__device__ __forceinline__ float tanh32(float x) {
+    float size = fabsf(x);
+    float near = x * tanh_near(at_most(x * x, 1.0f));
+    float e = exp32(-2.0f * size);
+    float far = (1.0f - e) / (1.0f + e);
+    return size < 0.625f ? near : x < 0.0f ? -far : far;
+}
+
 constexpr double LN2_HIGH = 6.931471803691238e-1;
 constexpr double LN2_LOW = 1.9082149292705877e-10;
 

@@ -30,7 +30,8 @@ enum : uint32_t {
     OP_SQRT,
     OP_EXP,
     OP_LN,
-    OP_SIGMOID
+    OP_SIGMOID,
+    OP_TANH
 };
 
 struct LossProgram {  // shared with the host
@@ -86,7 +87,8 @@ __device__ __forceinline__ float apply(uint32_t op, float a, float b, float c) {
         case OP_SQRT: return __fsqrt_rn(a);
         case OP_EXP: return exp32(a);
         case OP_LN: return ln(a);
-        default: return sigmoid(a);
+        case OP_SIGMOID: return sigmoid(a);
+        default: return tanh32(a);
     }
 }
 

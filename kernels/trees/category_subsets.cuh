@@ -62,9 +62,8 @@ __device__ __forceinline__ Top top_of_lanes(Top top) {
     return top;
 }
 
-__device__ __forceinline__ Top top_of_block(double value, Top* tops) {
-    // Not a number is larger than nothing.
-    Top top = top_of_lanes<32>({value == value ? value : -INFINITE64, threadIdx.x});
+__device__ __forceinline__ Top top_of_block(Top top, Top* tops) {
+    top = top_of_lanes<32>(top);
     __syncthreads();
     if ((threadIdx.x & 31) == 0) tops[threadIdx.x / 32] = top;
     __syncthreads();
@@ -73,8 +72,19 @@ __device__ __forceinline__ Top top_of_block(double value, Top* tops) {
     return top;
 }
 
+__device__ __forceinline__ Top top_of_block(double value, Top* tops) {
+    // Not a number is larger than nothing.
+    return top_of_block(Top{value == value ? value : -INFINITE64, threadIdx.x}, tops);
+}
+
 __device__ __forceinline__ bool may_split(const SplitSearch& a, const SplitInput& input, uint32_t feature) {
     return input.features == ~0u || (a.allowed[input.features + feature / 32] >> (feature & 31) & 1);
+}
+
+// An integer by which numbers are in the order of f64::total_cmp.
+__device__ __forceinline__ int64_t total_order(double x) {
+    const int64_t bits = static_cast<int64_t>(bits_of(x));
+    return bits ^ static_cast<int64_t>(static_cast<uint64_t>(bits >> 63) >> 1);
 }
 
 // subset.rs: the subset of categories that gains most when it goes right. A thread is a category.
@@ -89,9 +99,7 @@ __device__ __forceinline__ void best_subset(const SplitSearch& a, const Gradient
     bool counts = code >= 1 && code < count && own.hessian > 0;
     Values v = values(e, own);
     double key = v.gradient / (v.hessian + a.rules.smooth);
-    // In the order of f64::total_cmp.
-    int64_t bits = static_cast<int64_t>(bits_of(key));
-    int64_t order = bits ^ static_cast<int64_t>(static_cast<uint64_t>(bits >> 63) >> 1);
+    int64_t order = total_order(key);
     int64_t* orders = reinterpret_cast<int64_t*>(keys);
     orders[code] = order;
     uint32_t n = __syncthreads_count(counts);

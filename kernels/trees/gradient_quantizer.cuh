@@ -85,6 +85,20 @@ __device__ __noinline__ void ordered_sums(const LossRows& r, double2* sums) {
     __syncthreads();
 }
 
+// Sets what derivatives are multiplied by before rounding, by the largest ones. `unit`: each row's hessian is 1.
+__device__ __forceinline__ void set_factors(GradientQuantizer& e, bool wide, uint32_t unit) {
+    const double gradient = single(factor(e.largest_gradient, wide ? 31 : 15));
+    const double hessian = unit ? 1.0 : single(factor(e.largest_hessian, wide ? 31 : 16));
+    e.gradient = gradient;
+    e.hessian = hessian;
+    e.gradient32 = static_cast<float>(gradient);
+    e.hessian32 = static_cast<float>(hessian);
+    e.unit_gradient = 1.0 / gradient;
+    e.unit_hessian = 1.0 / hessian;
+    e.wide = wide;
+    e.unit = unit;
+}
+
 // The quantizer of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
 // behind it what each block's rows come to, in whatever order. `unit`: each row's hessian is 1. Apart, so
 // that the rows' loops keep their registers.
@@ -129,21 +143,12 @@ __device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, ui
         }
     }
     const bool wide = (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
-    const double gradient = single(factor(top_gradient, wide ? 31 : 15));
-    const double hessian = unit ? 1.0 : single(factor(top_hessian, wide ? 31 : 16));
     const int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(r.rows)));
-    out->gradient = gradient;
-    out->hessian = hessian;
-    out->gradient32 = static_cast<float>(gradient);
-    out->hessian32 = static_cast<float>(hessian);
     out->leaf_gradient = factor(top_gradient, leaf_bits);
     out->leaf_hessian = factor(top_hessian, leaf_bits);
-    out->unit_gradient = 1.0 / gradient;
-    out->unit_hessian = 1.0 / hessian;
     out->largest_gradient = top_gradient;
     out->largest_hessian = top_hessian;
-    out->wide = wide;
-    out->unit = unit;
+    set_factors(*out, wide, unit);
 }
 
 // Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's quantizer.
@@ -189,7 +194,7 @@ __device__ __forceinline__ uint32_t first_plane(const GradientQuantizer& e, Deri
 }
 
 // Rounds the derivatives of all rows: `packed_gradients`, and where they are wide `hessians`, by row. Where
-// rows were drawn, those drawn become the root's list, in whatever order.
+// rows were drawn, those drawn become the root's list, where there is one, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
     tree_round(const __grid_constant__ LossRows r, const GradientQuantizer* quantizer, uint64_t seed, uint64_t tree, uint32_t* packed_gradients,
                uint32_t* hessians, uint2* list, NodeRows* root) {
@@ -207,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(256)
             if (hessians) hessians[row] = pack_wide(d.hessian, e.hessian, random, static_cast<uint32_t>(row), 16);
             drawn = r.bag && r.bag[row] != 0.0f;
         }
-        if (r.bag) {
+        if (r.bag && list) {
             __shared__ uint32_t counts[8], start;
             unsigned mask = __ballot_sync(~0u, drawn);
             uint32_t warp = threadIdx.x / 32, lane = threadIdx.x & 31;

@@ -263,9 +263,9 @@ constexpr uint32_t AT_ONCE = 4;
 // The sums of `each` codes in a node, from `code` on, as far as they are stored. A node whose histogram is what its sibling
 // leaves of its parent's gets it written down here. `S`: `Sums`, or `Packed` where the feature's bins are.
 template <uint32_t EACH, typename S>
-__device__ __forceinline__ void take_bins(const SplitSearch& a, const SplitInput& input, const FeatureInfo& f, uint32_t code, uint32_t each, S (&own)[EACH]) {
+__device__ __forceinline__ void take_bins(const Histograms& h, uint32_t counted, const SplitInput& input, const FeatureInfo& f, uint32_t code, uint32_t each,
+                                          S (&own)[EACH]) {
     constexpr uint32_t STEP = EACH < AT_ONCE ? EACH : AT_ONCE;
-    const Histograms& h = a.histograms;
     const uint32_t kept = kept_as(h, f.column);
     const bool rest = input.minus >= 0;
 #pragma unroll
@@ -287,9 +287,14 @@ __device__ __forceinline__ void take_bins(const SplitSearch& a, const SplitInput
             s = s - minus[k];
             const uint32_t place = rest && first + k < each ? place_of(f, code + first + k) : NOWHERE;
             if (place != NOWHERE) write_bin(bin_of(h, input.slot, f.column, place), kept, s);
-            s = counted_sums(s, a.counted);
+            s = counted_sums(s, counted);
         }
     }
+}
+
+template <uint32_t EACH, typename S>
+__device__ __forceinline__ void take_bins(const SplitSearch& a, const SplitInput& input, const FeatureInfo& f, uint32_t code, uint32_t each, S (&own)[EACH]) {
+    take_bins(a.histograms, a.counted, input, f, code, each, own);
 }
 
 }  // namespace taiga

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_taiga import _plugin
+from polars_taiga import _callback, _plugin
 from polars_taiga._metadata import metadata_json
 
 if TYPE_CHECKING:
@@ -175,8 +177,11 @@ def expr(
     progress: object,
     on_error: OnError,
     metadata: Metadata | None,
+    training: Training | None = None,
 ) -> pl.Expr:
-    """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs)."""
+    """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs), and behind it the
+    model whose trees come first.
+    """
     own = ("indices", "values")
     parts: list[pl.Expr] = []
     for role, column in roles.items():
@@ -190,12 +195,81 @@ def expr(
     text = None
     with problems.collect():
         text = metadata_json(metadata)
+    given = Training() if training is None else training
+    how = given.kwargs(problems)
     problems.raise_found()
-    kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error, "metadata": text}
+    kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error, "metadata": text, **how}
     if selected is not None:
         kwargs["selections"] = selected.selections
         parts.extend(selected.parts())
-    return _plugin.scalar(problems.function, [pl.struct([*marked(columns), *parts])], kwargs).alias("model")
+    inputs = [pl.struct([*marked(columns), *parts]), *given.models()]
+    return _plugin.scalar(problems.function, inputs, kwargs).alias("model")
+
+
+@dataclass(frozen=True)
+class Training:
+    """What a fit begins with, and who is told of its rounds."""
+
+    init_model: object = None
+    snapshot: object = None
+    snapshot_every: object = 100
+    callback: object = None
+    verbose: object = False
+
+    def kwargs(self, problems: Problems) -> dict[str, object]:
+        """The keywords of the plugin, those that say something."""
+        found: dict[str, object] = {}
+        with problems.collect():
+            found["verbose"] = self._verbose()
+        if self.callback is not None:
+            with problems.collect():
+                found["callback"] = _callback.register(self.callback)
+        with problems.collect():
+            found["snapshot"] = self._snapshot()
+        with problems.collect():
+            self.models()
+        return {name: value for name, value in found.items() if value is not None}
+
+    def _verbose(self) -> int | None:
+        if not isinstance(self.verbose, bool | int):
+            msg = f"parameter `verbose`: {self.verbose!r} is no number of rounds, of every how many a line is written"
+            raise TypeError(msg)
+        return min(int(self.verbose), 2**31) if self.verbose > 0 else None
+
+    def _snapshot(self) -> tuple[str, int] | None:
+        every = self.snapshot_every
+        if isinstance(every, bool) or not isinstance(every, int):
+            msg = f"parameter `snapshot_every`: {every!r} is no number of rounds"
+            raise TypeError(msg)
+        if not 1 <= every <= _MOST_ROUNDS:
+            msg = f"parameter `snapshot_every`: {every} is not between 1 and 1,000,000"
+            raise ValueError(msg)
+        if self.snapshot is None:
+            return None
+        if not isinstance(self.snapshot, str | os.PathLike):
+            msg = f"parameter `snapshot`: {type(self.snapshot).__name__} is no path of a file"
+            raise TypeError(msg)
+        # Wherever the query runs, it is this file.
+        return os.path.abspath(os.fspath(self.snapshot)), every
+
+    def models(self) -> list[pl.Expr]:
+        """The model whose trees come first, as an expression, where there is one."""
+        from polars_taiga.model import Model
+
+        model = self.init_model
+        if model is None:
+            return []
+        if isinstance(model, bytes | bytearray | memoryview):
+            model = Model(bytes(model))
+        if isinstance(model, Model):
+            return [model._literal()]
+        if isinstance(model, str | pl.Expr):
+            return [_plugin.as_expr(model, "`init_model`")]
+        msg = f"parameter `init_model`: {type(model).__name__} is no Model, bytes of one, or column of such"
+        raise TypeError(msg)
+
+
+_MOST_ROUNDS = 1_000_000
 
 
 def computed(function: str, call: str, names: list[str], columns: list[str]) -> str:

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from polars.plugins import register_plugin_function
 
-from polars_taiga import _taiga
+from polars_taiga import _callback, _taiga
 
 IntoColumn: TypeAlias = str | pl.Expr
 """A column's name, or an expression."""
@@ -94,6 +94,8 @@ def errors() -> Iterator[None]:
             raise
         if _INTERRUPTED.fullmatch(failed[1]):
             raise KeyboardInterrupt from None
+        if (raised := _callback.raised(failed[1])) is not None:
+            raise raised from None
         name = _taiga.error_class(failed[1]) or "ComputeError"
         kind: type[Exception] = MemoryError if name == "MemoryError" else getattr(pl.exceptions, name)
         raise kind(failed[1]) from None

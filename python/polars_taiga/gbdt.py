@@ -15,11 +15,15 @@ from polars_taiga.custom_metric import CustomMetric, columns_of
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from typing_extensions import Unpack
 
+    from polars_taiga._callback import Callback
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.model import Model
 
 __all__ = ["GbdtParams", "fit_gbdt"]
 
@@ -147,6 +151,7 @@ class GbdtParams(TypedDict, total=False):
     metric: Metrics | None
     eval_train: bool
     early_stopping: int | None
+    early_stopping_min_delta: float | None
     seed: int
     n_threads: int | None
     bundle: bool
@@ -166,6 +171,11 @@ def fit_gbdt(
     lower: IntoColumn | None = None,
     upper: IntoColumn | None = None,
     on_error: OnError = "raise",
+    init_model: Model | bytes | IntoColumn | None = None,
+    snapshot: str | PathLike[str] | None = None,
+    snapshot_every: int = 100,
+    callback: Callback | None = None,
+    verbose: bool | int = False,
     progress: bool | None = None,
     metadata: Metadata | None = None,
     **params: Unpack[GbdtParams],
@@ -253,6 +263,35 @@ def fit_gbdt(
         floats hold) are errors under `"constant"` too. Whatever else is wrong (parameters, types, missing
         columns, memory, a device, Ctrl-C) is an error always. Never part of the model. (In a `group_by`
         of a frame without rows Polars asks once for a fit of no rows: `"raise"` raises there too.)
+    init_model
+        A model of `fit_gbdt` whose trees come first: a `Model`, its bytes, or a column or expression of these, of which
+        null begins anew. `rounds` are then further rounds, and the random choices of each are those of its number. So
+        60 rounds and 40 more are, on the same rows and with the same parameters, the bytes of a fit of 100, early
+        stopping included: the model's rounds are measured on the held-out rows as well, and if one of them was the
+        best, those after it are cut off. Its start values stay. Rows and parameters may be others (a smaller
+        `learning_rate`, say), but not the loss, the features and their types, the classes. With other rows the borders
+        of the model's splits are kept, and new trees choose from these and, as far as `bins` has room, from those of
+        the rows at hand. With `cat_method="ctr"`, where columns have more than `one_hot_max_size` categories, it is an
+        error: each row has a score under each permutation then, which a model does not carry; a `snapshot` does.
+        (XGBoost: `xgb_model`; LightGBM, CatBoost: the same name.)
+    snapshot
+        A file that keeps the state of the fit, so that one that was ended, even by a power failure, goes on from there
+        to the same bytes: the same call reads the file if it is there. It is replaced as a whole, as `Model.save` does,
+        and stays when the fit is done. With a digest of all that was read of the rows and of the parameters, but for
+        `rounds` (a longer fit goes on from it too): with others it is an error, and whoever wants to begin anew deletes
+        it. It is about as large as the model and 4 bytes for each score of each row (under `"ctr"`, of each
+        permutation). Of one fit: those of groups have no file each. (CatBoost: `snapshot_file`.)
+    snapshot_every
+        Every how many rounds the file is written; default 100.
+    callback
+        A function that is called after each round: `callback(round, metrics)`, the round from 1 on (with `init_model`,
+        from behind its last), and the metrics of the measured rows by their names in `Model.history`. If it returns
+        true the fit ends with the rounds there are. What it raises ends the query with an error that tells it; from
+        `df.taiga.fit_gbdt` and the estimators, that very exception. It runs in a thread of the query; a query within it
+        is fine. Where `device="auto"` begins again on the CPU, rounds are told again. Never part of the model.
+    verbose
+        Every how many rounds a line with the metrics is written to standard error, `True` each. Default: none. For
+        logs, where no bar can be drawn.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     metadata
@@ -296,8 +335,8 @@ def fit_gbdt(
         a value for each (XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`; Zhang and Jung, "GBDT-MO", 2020). A
         split gains what it gains all targets together, each in units of the mean square of its first gradients, so
         that a target's unit is nothing to the others; `min_child_weight` is about the mean of their hessians, and
-        `min_gain` about gains in those units. It grows on the CPU; `monotone` does not go with it.
-        `"tree_each"`: a tree for each in each round, as if each were fitted by itself; on a GPU as well. Losses
+        `min_gain` about gains in those units. `monotone` does not go with it.
+        `"tree_each"`: a tree for each in each round, as if each were fitted by itself. Losses
         with several scores of one target (`"multiclass"`, `"ova"`, several quantiles, `"gaussian"`) have
         `"tree_each"` unless told otherwise.
     alpha
@@ -349,8 +388,8 @@ def fit_gbdt(
         for `3 / learning_rate` of these, after `60 / learning_rate` at the latest, and then with all rows as many as
         were best, in proportion to the rows. (Where the hidden rows are less than a fiftieth, the trees without them
         stay.) `Model.params` tells the number, and a fit that is given it makes the same model. With `early_stopping`
-        the rows of `eval` decide instead. 100 for fewer than 50 rows, a loss of one's own, and the losses of ranking
-        and of survival. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
+        the rows of `eval` decide instead. 100 for fewer than 50 rows, a loss of one's own, the losses of ranking and of
+        survival, and with `init_model` or `snapshot`. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
         `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on
@@ -489,6 +528,9 @@ def fit_gbdt(
     early_stopping
         Stop after this many rounds without a better metric, and keep the best length. Needs
         `eval`. Default: never. (XGBoost, LightGBM: `early_stopping_rounds`; CatBoost: `od_wait`.)
+    early_stopping_min_delta
+        By more than how much the metric must be better than the best so far to count as better under `early_stopping`,
+        in the metric's own unit, not negative; default 0. (LightGBM: the same name; XGBoost: `min_delta`.)
     seed
         The seed of every random choice, a non-negative integer; default 0. It moves a model a little
         even where nothing is drawn: gradients are rounded to 16 bits at random, which decides between
@@ -580,4 +622,5 @@ def fit_gbdt(
         progress=progress,
         on_error=on_error,
         metadata=metadata,
+        training=_fit.Training(init_model, snapshot, snapshot_every, callback, verbose),
     )

@@ -84,7 +84,7 @@ def _named_lists(indices: pl.Series, names: Sequence[str | None]) -> pl.Series:
     return both.select(pl.coalesce(name, "empty").alias(name)).to_series()
 
 
-def _curve_name(name: str | None, metric: str) -> str:
+def curve_name(name: str | None, metric: str) -> str:
     """The column of a metric of a set."""
     return metric if name is None else f"{name}_{metric}"
 
@@ -616,7 +616,7 @@ class Model(Persisted):
         if history is None:
             return pl.DataFrame(schema={"round": pl.UInt32, "metric": pl.Float64, "best": pl.Boolean})
         curves, best = history
-        columns = {_curve_name(name, metric): pl.Series(values, dtype=pl.Float64) for name, metric, values in curves}
+        columns = {curve_name(name, metric): pl.Series(values, dtype=pl.Float64) for name, metric, values in curves}
         rounds = pl.Series(range(len(curves[0][2])), dtype=pl.UInt32)
         return pl.DataFrame({"round": rounds, **columns}).with_columns(best=pl.col("round") == best)
 
@@ -881,5 +881,5 @@ class Model(Persisted):
             curves, best = history
             name, metric, values = curves[0]
             if best < len(values):
-                text += f", best {_curve_name(name, metric)}={values[best]:.6g} at round {best}"
+                text += f", best {curve_name(name, metric)}={values[best]:.6g} at round {best}"
         return f"{text}, features=[{shown}], rows={self._inner.rows():,}, {len(self.to_bytes()) / 1000:,.1f} kB)"

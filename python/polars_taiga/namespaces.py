@@ -32,9 +32,12 @@ from polars_taiga.score import MeasureParams, ScoreParams, score
 from polars_taiga.statistics import histogram, histogram2d, min_max
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from polars.datatypes import DataType, DataTypeClass
     from typing_extensions import Unpack
 
+    from polars_taiga._callback import Callback
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
@@ -69,6 +72,11 @@ class TaigaExpr:
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
         on_error: OnError = "raise",
+        init_model: Model | bytes | IntoColumn | None = None,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
+        callback: Callback | None = None,
+        verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
         **params: Unpack[GbdtParams],
@@ -86,6 +94,11 @@ class TaigaExpr:
             lower=lower,
             upper=upper,
             on_error=on_error,
+            init_model=init_model,
+            snapshot=snapshot,
+            snapshot_every=snapshot_every,
+            callback=callback,
+            verbose=verbose,
             progress=progress,
             metadata=metadata,
             **params,
@@ -281,6 +294,11 @@ class _Fits:
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
         on_error: Literal["raise"] = "raise",
+        init_model: Model | bytes | IntoColumn | None = None,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
+        callback: Callback | None = None,
+        verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
         engine: Engine = "auto",
@@ -301,6 +319,11 @@ class _Fits:
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
         on_error: OnError,
+        init_model: Model | bytes | IntoColumn | None = None,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
+        callback: Callback | None = None,
+        verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
         engine: Engine = "auto",
@@ -321,6 +344,11 @@ class _Fits:
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
         on_error: OnError = "raise",
+        init_model: Model | bytes | IntoColumn | None = None,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
+        callback: Callback | None = None,
+        verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
         engine: Engine = "auto",
@@ -342,6 +370,11 @@ class _Fits:
                 lower=lower,
                 upper=upper,
                 on_error=on_error,
+                init_model=init_model,
+                snapshot=snapshot,
+                snapshot_every=snapshot_every,
+                callback=callback,
+                verbose=verbose,
                 progress=progress,
                 metadata=metadata,
                 **params,

@@ -60,9 +60,10 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 15] = [
+const LATER: [&str; 16] = [
     "positive",
     "eval_train",
+    "early_stopping_min_delta",
     "focal_gamma",
     "focal_alpha",
     "custom_loss",

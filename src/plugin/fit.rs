@@ -2,6 +2,7 @@
 
 use crate::columns::{self, Feature, Numbers};
 use crate::export::Answer;
+use crate::literal::unlabelled;
 use crate::schema::InputSchema;
 use crate::selections::{self, Selection};
 use crate::threads::on_all_threads;
@@ -30,6 +31,15 @@ pub struct FitKwargs {
     /// What the user says of the model, a JSON object.
     #[serde(default)]
     metadata: Option<String>,
+    /// Every how many rounds a line is written.
+    #[serde(default)]
+    pub verbose: Option<u32>,
+    /// The number of the function of Python that is called after each round.
+    #[serde(default)]
+    pub callback: Option<u64>,
+    /// The file that the state of the fit is kept in, and every how many rounds.
+    #[serde(default)]
+    pub snapshot: Option<(String, u32)>,
 }
 
 /// What becomes of a fit whose rows are at fault (see [`taiga_engine::Error::rows_fault`]). Whatever else is wrong ends the
@@ -136,6 +146,8 @@ pub struct Parts {
     computed: Vec<bool>,
     structs: Vec<StructColumn>,
     weight: Option<Series>,
+    /// The bytes of a model whose trees come first.
+    pub init_model: Option<Vec<u8>>,
 }
 
 impl Parts {
@@ -147,7 +159,7 @@ impl Parts {
         let Fields { roles, columns: features, computed, structs } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
         let weight = one_of(&roles, "weight")?;
-        Ok(Parts { roles, target, features, computed, structs, weight })
+        Ok(Parts { roles, target, features, computed, structs, weight, init_model: inputs.get(1).map_or(Ok(None), init_model)? })
     }
 
     /// What a model tells of its classes and columns, of which those of lists stand before the features; `of_lists`: whether they are not
@@ -290,6 +302,18 @@ fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<(Series, bool)>>
     }
 }
 
+/// The model that is given beside the table: one value, of whichever rows; none where it is null.
+fn init_model(given: &Series) -> PolarsResult<Option<Vec<u8>>> {
+    let Ok(values) = given.binary() else {
+        return Err(errors::data(format!("parameter `init_model`: it is {}, not a model's bytes (Binary)", given.dtype())));
+    };
+    let first = values.first();
+    if values.iter().any(|value| value != first) {
+        return Err(errors::data("parameter `init_model`: it is another model in some rows; a fit goes on from one"));
+    }
+    Ok(first.map(|bytes| unlabelled(bytes).to_vec()))
+}
+
 /// The one column of a role.
 fn one_of(roles: &[Series], role: &str) -> PolarsResult<Option<Series>> {
     let mut columns = columns_of(roles, role)?;
@@ -330,20 +354,20 @@ pub fn fitted<P: Clone>(
     inputs: &[Series],
     kwargs: &FitKwargs,
     checked: impl FnOnce() -> PolarsResult<P>,
-    fit: impl Fn(&Parts, P, Option<bool>, Wanted) -> PolarsResult<Vec<u8>>,
+    fit: impl Fn(&Parts, P, &FitKwargs, Wanted) -> PolarsResult<Vec<u8>>,
 ) -> Answer {
     monitor::expression(function, true, || {
         // A fit on one thread is done on this one.
         pools::keep_to_this_thread();
         let params = checked()?;
         let parts = Parts::new(inputs)?;
-        let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs.progress, wanted))?;
+        let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs, wanted))?;
         Ok(binary_series("model", bytes))
     })
 }
 
 /// Exports a learner's expression under its name: the model of the struct that [`Parts`] describes, as one Binary value. Where it
-/// stands are `check(&InputSchema, &Params)`, what names and types tell, and `fit(&Parts, Params, progress, Wanted)`.
+/// stands are `check(&InputSchema, &Params)`, what names and types tell, and `fit(&Parts, Params, &FitKwargs, Wanted)`.
 macro_rules! fit_expression {
     ($function:ident, $params:ty) => {
         fn checked(input: &DataType, kwargs: &$crate::fit::FitKwargs) -> PolarsResult<$params> {
@@ -357,8 +381,8 @@ macro_rules! fit_expression {
 
         fn $function(inputs: &[Series], kwargs: $crate::fit::FitKwargs) -> $crate::export::Answer {
             let checked = || checked(inputs[0].dtype(), &kwargs);
-            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, |parts, params, progress, wanted| {
-                let mut model = fit(parts, params, progress, wanted)?;
+            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, |parts, params, kwargs, wanted| {
+                let mut model = fit(parts, params, kwargs, wanted)?;
                 model.provenance.metadata = kwargs.metadata()?;
                 Ok(model.to_bytes())
             })

@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors;
-use crate::fit::{Parts, Wanted, fit_expression};
+use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
@@ -40,7 +40,7 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 }
 
 /// Fits a forest on one table.
-fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Forest> {
+fn fit(parts: &Parts, mut params: ForestParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
     let target = TargetColumn::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
@@ -57,7 +57,7 @@ fn fit(parts: &Parts, mut params: ForestParams, progress: Option<bool>, wanted: 
         weight: weight.as_ref().map(Numbers::column),
     };
     let fitted = match wanted {
-        Wanted::Model => forest::fit(&input, &params, &Watch::new("fit_forest", "trees", progress)),
+        Wanted::Model => forest::fit(&input, &params, &Watch::new("fit_forest", "trees", kwargs.progress)),
         Wanted::Constant => forest::constant(&input, &params),
     };
     let mut forest = fitted.map_err(errors::compute)?;

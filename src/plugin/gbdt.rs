@@ -3,11 +3,12 @@
 use crate::categories;
 use crate::columns::{Feature, Numbers};
 use crate::errors;
-use crate::fit::{Parts, Wanted, fit_expression};
+use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
 use crate::schema::{InputSchema, is_known};
 use crate::several::{self, SeveralTargets};
+use crate::snapshot::SnapshotFile;
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::times::{self, TIMES, TimeColumns};
@@ -19,7 +20,7 @@ use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
-use taiga_engine::learners::boosting::{BoostingParams, schema};
+use taiga_engine::learners::boosting::{BoostingParams, FitOptions, Snapshots, schema};
 use taiga_engine::losses::LossKind;
 
 /// The parameter that says what a target must be, as users write it.
@@ -85,7 +86,7 @@ fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingP
 }
 
 /// Fits a model on one table.
-fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<Model> {
+fn fit(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
     let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let marks = held_out.as_ref().map(|h| h.marks.as_slice());
     let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
@@ -136,7 +137,14 @@ fn fit(parts: &Parts, mut params: BoostingParams, progress: Option<bool>, wanted
         },
     };
     let fitted = match wanted {
-        Wanted::Model => boosting::fit(&input, &params, &Watch::new("fit_gbdt", "rounds", progress)),
+        Wanted::Model => {
+            let watch = Watch::new("fit_gbdt", "rounds", kwargs.progress).telling(kwargs.verbose, kwargs.callback);
+            let init_model = parts.init_model.as_deref().map(Model::from_bytes).transpose();
+            let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
+            let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every)).transpose()?;
+            let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
+            boosting::fit_with(&input, &params, &FitOptions { init_model: init_model.as_ref(), snapshots }, &watch)
+        }
         Wanted::Constant => boosting::constant(&input, &params),
     };
     let mut model = fitted.map_err(errors::compute)?;

@@ -2,6 +2,7 @@
 //! what an expression computes is in the engine.
 
 mod cache;
+mod callback;
 mod categories;
 mod columns;
 mod device;
@@ -25,6 +26,7 @@ mod quantize;
 mod schema;
 mod selections;
 mod several;
+mod snapshot;
 mod statistics;
 mod target;
 mod threads;

@@ -2,7 +2,7 @@
 
 use crate::columns::{Feature, Numbers};
 use crate::errors;
-use crate::fit::{Parts, Wanted, fit_expression};
+use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::held_out::{self, HeldOut};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
@@ -35,7 +35,7 @@ fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
 }
 
 /// Fits a model on one table.
-fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: Wanted) -> PolarsResult<LinearModel> {
+fn fit(parts: &Parts, mut params: LinearParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<LinearModel> {
     let target = TargetColumn::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
@@ -57,7 +57,7 @@ fn fit(parts: &Parts, mut params: LinearParams, progress: Option<bool>, wanted: 
         held_out: held_out.as_deref(),
     };
     let fitted = match wanted {
-        Wanted::Model => linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", progress)),
+        Wanted::Model => linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", kwargs.progress)),
         Wanted::Constant => linear::constant(&input, &params),
     };
     let mut model = fitted.map_err(errors::compute)?;

@@ -1,5 +1,6 @@
 //! What watches a fit: a progress bar; and what watches every call that may take long: Ctrl-C.
 
+use crate::callback;
 use crate::device::Note;
 use crate::errors;
 use crate::export::Answer;
@@ -11,6 +12,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use taiga_engine::dataset::Monitor;
+use taiga_engine::dataset::monitor::Measure;
 
 /// A bar appears by itself once a fit has taken this long and as much again is left.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,6 +32,10 @@ pub struct Watch {
     started: Instant,
     bar: OnceLock<ProgressBar>,
     sigint: sigint::Watch,
+    /// Every how many rounds a line is written.
+    verbose: Option<u32>,
+    /// The function of Python that is told of each round.
+    callback: Option<u64>,
 }
 
 impl Watch {
@@ -45,6 +51,25 @@ impl Watch {
             started: Instant::now(),
             bar: OnceLock::new(),
             sigint: sigint::Watch::new(),
+            verbose: None,
+            callback: None,
+        }
+    }
+
+    /// Tells of rounds besides: by a line on standard error every so many, and to a function of Python.
+    pub fn telling(mut self, verbose: Option<u32>, callback: Option<u64>) -> Self {
+        (self.verbose, self.callback) = (verbose.filter(|every| *every > 0), callback);
+        self
+    }
+
+    /// Writes a line of a round.
+    fn write_line(&self, done: u32, measured: &[Measure]) {
+        let value = |m: &Measure| format!(", {}{} {}", m.set.as_ref().map(|set| format!("{set} ")).unwrap_or_default(), m.metric, m.value);
+        let line = format!("{} {} {done}{}", self.function, self.rounds, measured.iter().map(value).collect::<String>());
+        match self.bar.get() {
+            Some(bar) => bar.println(line),
+            // Where standard error is closed nobody reads it; `eprintln` would panic.
+            None => drop(writeln!(std::io::stderr(), "{line}")),
         }
     }
 
@@ -90,6 +115,17 @@ impl Monitor for Watch {
                 let _ = writeln!(std::io::stderr(), "{} {done}/{total} {} in {seconds:.1} s", self.function, self.rounds);
             }
         }
+    }
+
+    fn after_round(&self, done: u32, measured: &[Measure]) -> taiga_engine::Result<bool> {
+        if self.verbose.is_some_and(|every| done.is_multiple_of(every)) {
+            self.write_line(done, measured);
+        }
+        self.callback.map_or(Ok(false), |number| callback::call(number, done, measured))
+    }
+
+    fn may_wait(&self) -> bool {
+        self.callback.is_some()
     }
 
     fn device(&self, chosen: &str) {

@@ -1,8 +1,8 @@
 //! Fits drawn at random: any loss, policy and way to draw rows, any constraint and limit, with weights, held-out rows, baselines, groups,
-//! positions, categories, and losses of one's own. Whatever else is different, the same rows have to give the same model.
+//! positions, categories, several targets and scores in one tree or a tree each, and losses of one's own. Whatever else is different, the same rows have to give the same model.
 
 use crate::contract::{LOSSES, RANKING, table};
-use crate::{Dice, Table, params};
+use crate::{Dice, Table, Wanted, params};
 use serde_json::{Value, json};
 use taiga_engine::column::Column;
 use taiga_engine::column::categories::CategoryColumn;
@@ -21,6 +21,9 @@ const FORMULAS: [(&str, &str); 6] = [
     ("(y - exp(f)) ** 2 + f ** 2", "log"),
     ("`size` * (y - f) ** 2", "identity"),
 ];
+
+/// The losses that several targets may have.
+const SEVERAL: [&str; 10] = ["rmse", "mae", "quantile", "huber", "expectile", "log_cosh", "poisson", "gamma", "tweedie", "cross_entropy"];
 
 /// A table and how it is fitted.
 pub struct RandomFit {
@@ -56,6 +59,7 @@ impl RandomFit {
         if !categories.is_empty() {
             category_params(&mut drawn, dice);
         }
+        several(&mut drawn, &mut t, loss, dice);
         let reads_size = drawn["custom_loss"]["value"].as_str().is_some_and(|formula| formula.contains("size"));
         let size = reads_size.then(|| (0..rows).map(|_| 0.5 + dice.unit()).collect());
         RandomFit { table: t, categories, size, params: params(drawn) }
@@ -171,6 +175,45 @@ fn limits(drawn: &mut Value, t: &Table, dice: &mut Dice) {
         if dice.chance(chance) {
             drawn[name] = value;
         }
+    }
+}
+
+/// Draws several targets, for losses that serve them, and whether these, or several scores of one target, share their trees.
+fn several(drawn: &mut Value, t: &mut Table, loss: &str, dice: &mut Dice) {
+    let strategy = *one_of(dice, &["one_tree", "one_tree", "one_tree", "tree_each"]);
+    if ["multiclass", "ova", "quantiles", "gaussian"].contains(&loss) && dice.chance(0.5) {
+        drawn["multi_strategy"] = json!(strategy);
+    } else if SEVERAL.contains(&loss) && dice.chance(0.5) {
+        let count = *one_of(dice, &[2, 3, 5, 9, 20]) as usize;
+        let labels = loss == "rmse" && dice.chance(0.4);
+        let (y, signed) = (t.y(), !["poisson", "gamma", "tweedie", "cross_entropy"].contains(&loss));
+        let of_target = |k: usize, dice: &mut Dice| -> Vec<f64> {
+            let (unit, step) = (one_of(dice, &[1.0, 1.0, 0.01, 3e5]), 1 + dice.below(y.len() as u64) as usize);
+            let value = |i: usize| if k < 2 { y[i] } else { 0.5 * (y[i] + y[(i * step + k) % y.len()]) };
+            (0..y.len())
+                .map(|i| {
+                    if labels {
+                        (value(i) > 0.3 * k as f64 - 0.5) as u8 as f64
+                    } else if signed {
+                        unit * value(i)
+                    } else {
+                        value(i)
+                    }
+                })
+                .collect()
+        };
+        t.target = Wanted::Several((0..count).map(|k| of_target(k, dice)).collect());
+        t.baseline.clear();
+        drawn["multi_strategy"] = json!(strategy);
+        if labels {
+            drawn["loss"] = json!("multilabel");
+        } else if loss == "huber" {
+            drawn["huber_delta"] = json!(0.7);
+        }
+    }
+    // Some of the fits that can't be are enough.
+    if drawn["multi_strategy"] == "one_tree" && dice.chance(0.9) {
+        drawn["monotone"] = json!({});
     }
 }
 

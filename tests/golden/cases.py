@@ -129,11 +129,7 @@ LABELS = pl.struct("binary", high=pl.col("number") > 3.5)
 
 
 def _several(rows: int, target: pl.Expr, features: list[str], **params: object) -> Callable[[], bytes]:
-    # One tree for several targets grows on the CPU alone.
-    device = DEVICE if params.get("multi_strategy") == "tree_each" else "cpu"
-    return lambda: _fit(
-        tg.fit_gbdt, table(rows), target, *features, **{"rounds": 4, "depth": 4, "device": device, **params}
-    )
+    return lambda: _fit(tg.fit_gbdt, table(rows), target, *features, **{"rounds": 4, "depth": 4, **params})
 
 
 def gbdt() -> Cases:
@@ -179,9 +175,7 @@ def gbdt() -> Cases:
             cases[f"gbdt-{policy}-targets-partition"] = _several(
                 900, TARGETS, [*NUMBERS, *TEXTS], cat_method="partition", **more
             )
-        cases[f"gbdt-{policy}-multiclass-one-tree"] = _gbdt(
-            900, "text", NUMBERS, multi_strategy="one_tree", device="cpu", **more
-        )
+        cases[f"gbdt-{policy}-multiclass-one-tree"] = _gbdt(900, "text", NUMBERS, multi_strategy="one_tree", **more)
         for sample in ["bernoulli", "goss", "mvs"]:
             for loss, target in [("rmse", "number"), ("logloss", "binary"), ("multiclass", "label"), ("mae", "number")]:
                 cases[f"gbdt-{policy}-{loss}-{sample}"] = _gbdt(
@@ -202,6 +196,13 @@ def gbdt() -> Cases:
             "quantile-borders": {"border_method": "quantile", "border_sample": 500},
             "baseline": {"baseline": "base"},
             "stopping": {"eval": "held", "early_stopping": 2, "rounds": 20, "learning_rate": 0.5},
+            "min-delta": {
+                "eval": "held",
+                "early_stopping": 2,
+                "early_stopping_min_delta": 0.02,
+                "rounds": 20,
+                "learning_rate": 0.5,
+            },
         }
         if policy != "symmetric":
             extras["leaves-of-many"] = {"min_child_weight": 20, "min_data_in_leaf": 30}

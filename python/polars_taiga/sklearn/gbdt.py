@@ -16,8 +16,10 @@ from polars_taiga.sklearn._docs import documented
 if TYPE_CHECKING:
     import numpy as np
 
+    from polars_taiga._callback import Callback
     from polars_taiga.gbdt import Ctr, Loss, Metrics
     from polars_taiga.loss import CustomLoss
+    from polars_taiga.model import Model
 
 __all__ = ["GbdtClassifier", "GbdtRegressor"]
 
@@ -39,19 +41,29 @@ class Gbdt(Learner):
 
     _matrices: ClassVar[bool] = True
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any, eval_set: Any, position: Any = None) -> None:  # noqa: N803
-        """Fit the model; `position`: where the training rows, which stand first in the table, were shown."""
+    def _fitted(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any,
+        eval_set: Any,
+        position: Any = None,
+        **training: Any,
+    ) -> None:
+        """Fit the model; `position`: where the training rows, which stand first in the table, were shown; `training`:
+        what the fit begins with, and who is told of it.
+        """
         self._check_held_out(eval_set)
         table, features, roles = self._table(X, y, sample_weight, eval_set)
         if position is not None:
-            training = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
+            rows = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
             roles["position"] = free("position", features)
-            positions = _data.as_positions(position, training, table.height)
+            positions = _data.as_positions(position, rows, table.height)
             table = table.with_columns(positions.alias(roles["position"]))
         target = roles.pop("target")
         params = {**self._params(), "loss": self._loss()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
-        self._fit_by(fit_gbdt, table, target, cs.by_name(*features), **roles, **params)
+        self._fit_by(fit_gbdt, table, target, cs.by_name(*features), **roles, **training, **params)
 
     def _loss(self) -> str | CustomLoss:
         """The loss that the parameter stands for."""
@@ -163,6 +175,7 @@ class GbdtClassifier(Classifier, Gbdt):
         metric: Metrics | None = None,
         eval_train: bool = False,
         early_stopping: int | None = None,
+        early_stopping_min_delta: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
         bundle: bool = True,
@@ -172,7 +185,16 @@ class GbdtClassifier(Classifier, Gbdt):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> GbdtClassifier:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        init_model: Model | bytes | None = None,
+        callback: Callback | None = None,
+    ) -> GbdtClassifier:
         """Fit the model.
 
         Parameters
@@ -189,6 +211,10 @@ class GbdtClassifier(Classifier, Gbdt):
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
             or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
             `early_stopping` needs it; `model_.history` has what was measured.
+        init_model
+            A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
+        callback
+            A function that is called after each round, as `tg.fit_gbdt` does; true ends the fit.
 
         Returns
         -------
@@ -200,7 +226,7 @@ class GbdtClassifier(Classifier, Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, eval_set)
+        self._fitted(X, y, sample_weight, eval_set, init_model=init_model, callback=callback)
         return self
 
     def _loss(self) -> str | CustomLoss:
@@ -349,6 +375,7 @@ class GbdtRegressor(Regressor, Gbdt):
         metric: Metrics | None = None,
         eval_train: bool = False,
         early_stopping: int | None = None,
+        early_stopping_min_delta: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
         bundle: bool = True,
@@ -358,7 +385,16 @@ class GbdtRegressor(Regressor, Gbdt):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> GbdtRegressor:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        init_model: Model | bytes | None = None,
+        callback: Callback | None = None,
+    ) -> GbdtRegressor:
         """Fit the model.
 
         Parameters
@@ -374,6 +410,10 @@ class GbdtRegressor(Regressor, Gbdt):
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
             or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
             `early_stopping` needs it; `model_.history` has what was measured.
+        init_model
+            A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
+        callback
+            A function that is called after each round, as `tg.fit_gbdt` does; true ends the fit.
 
         Returns
         -------
@@ -385,7 +425,7 @@ class GbdtRegressor(Regressor, Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, eval_set)
+        self._fitted(X, y, sample_weight, eval_set, init_model=init_model, callback=callback)
         return self
 
     def _loss(self) -> str | CustomLoss:

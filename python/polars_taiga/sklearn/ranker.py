@@ -14,8 +14,10 @@ from polars_taiga.sklearn._docs import documented
 from polars_taiga.sklearn.gbdt import EARLY_STOPPING, RANKING, Gbdt
 
 if TYPE_CHECKING:
+    from polars_taiga._callback import Callback
     from polars_taiga.gbdt import Ctr, Metrics
     from polars_taiga.loss import CustomLoss
+    from polars_taiga.model import Model
 
 __all__ = ["GbdtRanker"]
 
@@ -110,6 +112,7 @@ class GbdtRanker(Gbdt):
         metric: Metrics | None = None,
         eval_train: bool = False,
         early_stopping: int | None = None,
+        early_stopping_min_delta: float | None = None,
         random_state: int | np.random.RandomState | None = 0,
         n_threads: int | None = None,
         bundle: bool = True,
@@ -126,6 +129,9 @@ class GbdtRanker(Gbdt):
         group: Any = None,
         eval_set: Any = None,
         position: Any = None,
+        *,
+        init_model: Model | bytes | None = None,
+        callback: Callback | None = None,
     ) -> GbdtRanker:
         """Fit the model.
 
@@ -146,6 +152,10 @@ class GbdtRanker(Gbdt):
         position
             The position at which each row of `X` was shown, where `y` is clicks: integers or text. See `tg.fit_gbdt`;
             `model_.position_factors` has what was found.
+        init_model
+            A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
+        callback
+            A function that is called after each round, as `tg.fit_gbdt` does; true ends the fit.
 
         Returns
         -------
@@ -157,7 +167,7 @@ class GbdtRanker(Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, group, eval_set, position)
+        self._fitted(X, y, group, eval_set, position, init_model=init_model, callback=callback)
         return self
 
     def _loss(self) -> str | CustomLoss:

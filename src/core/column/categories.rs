@@ -5,6 +5,7 @@ use crate::column::distinct::{Chunks, Integer};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// The label of each code, in the column's own kind of values. Where the column has nulls, the
 /// entry of null's code is a placeholder (empty text, 0, false).
@@ -49,6 +50,19 @@ impl Categories {
             CategoryNames::Integer(_) => "integers",
             CategoryNames::Boolean(_) => "Booleans",
         }
+    }
+
+    /// Returns these categories and behind them those that only `others` has, with the code there of each of `others`, which are of the
+    /// same kind.
+    pub fn joined(&self, others: &Categories) -> (Categories, Vec<u32>) {
+        let mut all = self.clone();
+        let codes = match (&mut all.labels, &others.labels) {
+            (CategoryNames::Text(own), CategoryNames::Text(labels)) => join_labels((own, &mut all.null), (labels, others.null)),
+            (CategoryNames::Integer(own), CategoryNames::Integer(labels)) => join_labels((own, &mut all.null), (labels, others.null)),
+            (CategoryNames::Boolean(own), CategoryNames::Boolean(labels)) => join_labels((own, &mut all.null), (labels, others.null)),
+            _ => vec![],
+        };
+        (all, codes)
     }
 
     /// Returns the label of `code`, written out; `null` for null.
@@ -159,6 +173,28 @@ impl<'a> Codes<'a> {
         };
         CategoryColumn { name: name.into(), codes: self.codes, categories: Categories { labels, null: self.null } }
     }
+}
+
+/// Adds the labels of `others` that are missing to `own`, each with null's code; returns the code of each of them.
+fn join_labels<T: Clone + Eq + std::hash::Hash>(
+    (own, own_null): (&mut Vec<T>, &mut Option<u32>),
+    (others, null): (&[T], Option<u32>),
+) -> Vec<u32> {
+    let mut known: HashMap<T, u32> = HashMap::with_capacity(own.len());
+    known.extend(own.iter().cloned().zip(0..).filter(|(_, code)| *own_null != Some(*code)));
+    let code = |(label, code): (&T, u32)| {
+        let is_null = null == Some(code);
+        if let Some(code) = if is_null { *own_null } else { known.get(label).copied() } {
+            return code;
+        }
+        own.push(label.clone());
+        let code = own.len() as u32 - 1;
+        if is_null {
+            *own_null = Some(code);
+        }
+        code
+    };
+    others.iter().zip(0..).map(code).collect()
 }
 
 /// A categorical column: a dense code for each row, numbered by first appearance in the table.

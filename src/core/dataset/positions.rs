@@ -69,6 +69,20 @@ impl PositionFactors {
         }
     }
 
+    /// Returns the factor of each of some positions; none of those that are not known.
+    pub fn of(&self, labels: &PositionLabels) -> Vec<Option<f64>> {
+        let at = |found: Option<usize>| found.and_then(|i| self.factors.get(i).copied());
+        match (labels, &self.labels) {
+            (PositionLabels::Numbers(wanted), PositionLabels::Numbers(known)) => {
+                wanted.iter().map(|label| at(known.binary_search(label).ok())).collect()
+            }
+            (PositionLabels::Text(wanted), PositionLabels::Text(known)) => {
+                wanted.iter().map(|label| at(known.binary_search(label).ok())).collect()
+            }
+            _ => vec![None; labels.len()],
+        }
+    }
+
     /// Adds what is wrong with factors that a model records.
     pub fn check(&self, problems: &mut Problems) {
         let fits = self.labels.len() == self.factors.len() && self.factors.iter().all(|f| f.is_finite());

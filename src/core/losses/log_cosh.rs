@@ -28,17 +28,12 @@ impl LogCosh {
     }
 }
 
-/// `tanh r / r`, at least 10⁻¹⁶: below 0.625 by Cephes' polynomial (`tanhf`), above by `exp`.
+/// `tanh r / r`, at least 10⁻¹⁶: below 0.625 by [`math::tanh_near`], above by `exp`.
 #[inline(always)]
 fn tanh_ratio(r: f32) -> f32 {
     let size = r.abs();
     let square = clamp(r * r, 0.0, 1.0);
-    let p = -5.704_988_7e-3;
-    let p = p * square + 2.063_909e-2;
-    let p = p * square + -5.373_971_6e-2;
-    let p = p * square + 1.333_144_2e-1;
-    let p = p * square + -3.333_328e-1;
-    let near = p * square + 1.0;
+    let near = math::tanh_near(square);
     let e = math::exp(-2.0 * size);
     let far = (1.0 - e) / (1.0 + e) / clamp(size, 0.5, f32::MAX);
     let ratio = if size < 0.625 { near } else { far };

@@ -34,6 +34,8 @@ pub struct PositionBias {
     /// What each position's training rows weigh together.
     pub weights: Vec<f64>,
     pub rule: StepRule,
+    /// The factors before the first step.
+    pub factors: Vec<f64>,
 }
 
 /// A block of a position's rows: indices into [`PositionBias::rows`].
@@ -77,7 +79,12 @@ impl PositionBias {
             starts.push(blocks.len() as u32);
             at = end;
         }
-        PositionBias { of_row: of_row.to_vec(), rows: own.concat(), blocks, starts, weights, rule }
+        PositionBias { of_row: of_row.to_vec(), rows: own.concat(), blocks, starts, weights, rule, factors: vec![0.0; positions] }
+    }
+
+    /// Returns the rows with factors to begin with, one a position.
+    pub fn with_factors(self, factors: Vec<f64>) -> PositionBias {
+        PositionBias { factors, ..self }
     }
 
     /// The number of positions.

@@ -19,6 +19,7 @@ use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
 use crate::metrics::MetricSpec;
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 
 /// The features of a model that asks about none of them.
 pub fn unasked(input: &Input<'_>) -> Vec<Feature> {
@@ -81,10 +82,11 @@ impl History {
         Some(History { set, others, ..History::new(metric) })
     }
 
-    /// Adds the values of the next round, one a curve. Returns whether the first is the best so far.
-    pub fn push_all(&mut self, values: &[f64]) -> bool {
+    /// Adds the values of the next round, one a curve. Returns whether the first is the best so far; `min_delta`: see
+    /// [`History::push_by`].
+    pub fn push_all(&mut self, values: &[f64], min_delta: f64) -> bool {
         self.others.iter_mut().zip(&values[1..]).for_each(|(curve, value)| curve.values.push(*value));
-        self.push(values[0])
+        self.push_by(values[0], min_delta)
     }
 
     /// Returns all curves: set, metric and values, that which decides first.
@@ -93,20 +95,30 @@ impl History {
         std::iter::once(first).chain(self.others.iter().map(|c| (c.set.as_deref(), &c.metric, &c.values[..])))
     }
 
-    /// Returns the history of its first rounds.
-    pub fn head(&self, rounds: usize) -> History {
+    /// Returns the history of its first rounds; `min_delta`: see [`History::push_by`].
+    pub fn head(&self, rounds: usize, min_delta: f64) -> History {
         let of = |values: &[f64]| values[..rounds.min(values.len())].to_vec();
         let others = self.others.iter().map(|c| Curve { values: of(&c.values), ..c.clone() }).collect();
         let mut head = History { metric: self.metric.clone(), set: self.set.clone(), values: vec![], best: 0, others };
         of(&self.values).into_iter().for_each(|value| {
-            head.push(value);
+            head.push_by(value, min_delta);
         });
         head
     }
 
     /// Adds the value of the next round. Returns whether it is the best so far.
     pub fn push(&mut self, value: f64) -> bool {
-        let best = self.values.get(self.best as usize).is_none_or(|best| self.metric.better(value, *best));
+        self.push_by(value, 0.0)
+    }
+
+    /// Adds the value of the next round. Returns whether it is the best so far, by more than `min_delta`: one that is better by less
+    /// counts as no better.
+    pub fn push_by(&mut self, value: f64, min_delta: f64) -> bool {
+        let is_best = |best: &f64| {
+            self.metric.better(value, *best)
+                && !matches!((value - best).abs().partial_cmp(&min_delta), Some(Ordering::Less | Ordering::Equal))
+        };
+        let best = self.values.get(self.best as usize).is_none_or(is_best);
         if best {
             self.best = self.values.len() as u32;
         }

@@ -58,7 +58,8 @@ fn f32_functions_are_within_a_few_ulp_everywhere() {
     let s = worst(&v, |x| {
         ulp32(sigmoid(x), if x < 0.0 { libm::exp(x as f64) / (1.0 + libm::exp(x as f64)) } else { 1.0 / (1.0 + libm::exp(-x as f64)) })
     });
-    assert!(e.0 < 1.0 && l.0 < 1.0 && s.0 < 2.5, "exp {e:?} ln {l:?} sigmoid {s:?}");
+    let t = worst(&v, |x| ulp32(tanh(x), libm::tanh(x as f64)));
+    assert!(e.0 < 1.0 && l.0 < 1.0 && s.0 < 2.5 && t.0 < 2.5, "exp {e:?} ln {l:?} sigmoid {s:?} tanh {t:?}");
 }
 
 #[test]
@@ -69,7 +70,8 @@ fn f64_functions_are_within_a_few_ulp_everywhere() {
     let l = worst(&v, |x| ulp64(ln64(x), libm::log(x)));
     let s = worst(&v, |x| ulp64(sigmoid64(x), if x < 0.0 { libm::exp(x) / (1.0 + libm::exp(x)) } else { 1.0 / (1.0 + libm::exp(-x)) }));
     let p = worst(&v, |x| ulp64(softplus64(x), if x > 0.0 { x + libm::log1p(libm::exp(-x)) } else { libm::log1p(libm::exp(x)) }));
-    assert!(e.0 < 2.0 && l.0 < 2.0 && s.0 < 2.5 && p.0 < 4.0, "exp {e:?} ln {l:?} sigmoid {s:?} softplus {p:?}");
+    let t = worst(&v, |x| ulp64(tanh64(x), libm::tanh(x)));
+    assert!(e.0 < 2.0 && l.0 < 2.0 && s.0 < 2.5 && p.0 < 4.0 && t.0 < 2.5, "exp {e:?} ln {l:?} sigmoid {s:?} softplus {p:?} tanh {t:?}");
 }
 
 #[test]

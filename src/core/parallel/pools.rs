@@ -53,11 +53,12 @@ pub fn idle_threads() -> usize {
     store().idle()
 }
 
-/// A pool in use; others may use it too.
+/// A pool in use; others may use it too, unless it is [`apart`].
 pub struct Pool {
     pool: Arc<ThreadPool>,
     threads: usize,
     generation: u32,
+    is_shared: bool,
 }
 
 impl std::ops::Deref for Pool {
@@ -90,13 +91,23 @@ pub fn pool(threads: usize) -> Result<Pool, ThreadPoolBuildError> {
     };
     let shared = &mut store.shared[at];
     shared.users += 1;
-    Ok(Pool { pool: shared.pool.clone(), threads, generation })
+    Ok(Pool { pool: shared.pool.clone(), threads, generation, is_shared: true })
+}
+
+/// Returns a pool of so many threads that nobody else uses, for work that may wait, on one of its threads, for other work of this process:
+/// threads of a shared pool that all wait so would leave none for what they wait for.
+///
+/// # Errors
+/// When the system gives no threads.
+pub fn apart(threads: usize) -> Result<Pool, ThreadPoolBuildError> {
+    let pool = Arc::new(ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("taiga-{i}")).build()?);
+    Ok(Pool { pool, threads, generation: generation(), is_shared: false })
 }
 
 impl Drop for Pool {
     fn drop(&mut self) {
         // A forked process has nothing to give back: the threads are its parent's.
-        if self.generation != generation() {
+        if self.generation != generation() || !self.is_shared {
             return;
         }
         let mut store = store();

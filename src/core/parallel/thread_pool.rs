@@ -25,8 +25,20 @@ impl ThreadPool {
     /// # Errors
     /// When the system gives no threads.
     pub fn new(size: usize) -> Result<ThreadPool> {
+        ThreadPool::of(size, pools::pool)
+    }
+
+    /// Makes a pool of `size` threads that no other work has a share in ([`pools::apart`]).
+    ///
+    /// # Errors
+    /// When the system gives no threads.
+    pub fn apart(size: usize) -> Result<ThreadPool> {
+        ThreadPool::of(size, pools::apart)
+    }
+
+    fn of(size: usize, pool: impl Fn(usize) -> std::result::Result<pools::Pool, rayon::ThreadPoolBuildError>) -> Result<ThreadPool> {
         let none = |e| Error::parameter("n_threads", format!("{size} threads could not be started: {e}"));
-        let pool = (size > 1).then(|| pools::pool(size)).transpose().map_err(none)?;
+        let pool = (size > 1).then(|| pool(size)).transpose().map_err(none)?;
         Ok(ThreadPool { pool, size: size.max(1), spin: Mutex::new(None), generation: fork::generation() })
     }
 

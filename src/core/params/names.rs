@@ -67,6 +67,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["auto_class_weights", "class_weights"], &["class_weight"]),
     (&["pos_label"], &["positive"]),
     (&["early_stopping_round", "early_stopping_rounds", "n_iter_no_change", "od_wait"], &["early_stopping"]),
+    (&["min_delta"], &["early_stopping_min_delta"]),
     (
         &[
             "bagging_fraction_seed",
@@ -107,10 +108,11 @@ const NOTES: &[(&[&str], &str)] = &[
         &["validation_fraction", "eval_fraction"],
         "held-out rows are marked by an expression: eval=pl.int_range(pl.len()) % 10 == 0 holds out a tenth",
     ),
+    (&["init_model"], "it is an argument of `fit_gbdt` and of no other fit: a model whose trees come first"),
     (
-        &["init_model", "input_model", "model_in", "model_input", "xgb_model", "warm_start", "init"],
-        "a fit begins anew; to boost on top of a model, give its raw scores as baseline=tg.predict(model, output=\"raw\") to fit_gbdt, and add them to \
-         what the new model predicts with output=\"raw\"",
+        &["input_model", "model_in", "model_input", "xgb_model", "warm_start", "init"],
+        "init_model= of `fit_gbdt` takes a model whose trees come first; any other model's raw scores are a baseline=tg.predict(model, \
+         output=\"raw\")",
     ),
     (
         &["X", "x", "x_train", "X_train", "data", "df", "dtrain", "train_set", "train_data", "train", "frame"],
@@ -146,10 +148,10 @@ const NOTES: &[(&[&str], &str)] = &[
         &["evals_result", "use_best_model", "best_model_min_trees"],
         "leave it out: `Model.history()` has the metric on the held-out rows, and early_stopping= keeps the best round",
     ),
-    (&["callbacks", "callback"], "there are no callbacks; early_stopping= and progress= are parameters"),
+    (&["callbacks"], "callback= of `fit_gbdt` takes a function of the round and its metrics; early_stopping= is a parameter"),
     (&["feval", "obj", "fobj", "custom_loss"], "functions are made losses and metrics by tg.loss and tg.metric, for loss= and metric="),
     (&["first_metric_only"], "leave it out: the first of several metrics decides"),
-    (&["early_stopping_min_delta", "od_pval", "od_type", "tol"], "leave it out: early_stopping= counts rounds without any gain"),
+    (&["od_pval", "od_type", "tol"], "leave it out: early_stopping_min_delta= says what counts as better"),
     (
         &["boosting_type", "boosting", "boost", "booster"],
         "leave it out: boosting is as in \"gbdt\", \"gbtree\" and \"Plain\"; policy= says how trees grow",
@@ -349,21 +351,12 @@ const NOTES: &[(&[&str], &str)] = &[
         "leave it out; device= is all there is to say of a GPU",
     ),
     (
-        &[
-            "output_model",
-            "model_out",
-            "model_output",
-            "snapshot_freq",
-            "save_period",
-            "save_snapshot",
-            "snapshot_file",
-            "snapshot_interval",
-            "train_dir",
-            "allow_writing_files",
-            "name",
-            "metadata",
-        ],
+        &["output_model", "model_out", "model_output", "save_period", "train_dir", "allow_writing_files", "name", "metadata"],
         "leave it out: a model is a value of the query, and to keep it is to write its bytes",
+    ),
+    (
+        &["snapshot_freq", "save_snapshot", "snapshot_file", "snapshot_interval"],
+        "snapshot= of `fit_gbdt` takes a file that keeps the state of the fit, and snapshot_every= a number of rounds",
     ),
     (&["importance_type", "saved_feature_importance_type"], "leave it out: `Model.importance(kind)` takes the kind"),
     (

@@ -38,6 +38,7 @@ pub enum Op {
     Exp = 17,
     Ln = 18,
     Sigmoid = 19,
+    Tanh = 20,
 }
 
 /// Where an operand stands.
@@ -86,9 +87,19 @@ impl Program {
     /// # Errors
     /// For formulas with too many steps.
     pub(super) fn new(graph: &Graph, roots: &[Id], unit: Option<f64>) -> Result<Program, String> {
-        let mut lowering = Lowering { graph, unit, steps: vec![], known: HashMap::new(), constants: vec![], places: HashMap::new() };
+        let mut lowering = Lowering {
+            graph,
+            unit,
+            steps: vec![],
+            known: HashMap::new(),
+            constants: vec![],
+            places: HashMap::new(),
+            exponentials: HashMap::new(),
+        };
         let mut values: HashMap<Id, Operand> = HashMap::new();
-        for id in lowering.order(roots) {
+        let order = lowering.order(roots);
+        lowering.count_exponentials(&order);
+        for id in order {
             let value = lowering.lower(id, &values);
             values.insert(id, value);
             if lowering.steps.len() > MOST_INSTRUCTIONS {
@@ -126,6 +137,8 @@ struct Lowering<'a> {
     known: HashMap<Step, Operand>,
     constants: Vec<f64>,
     places: HashMap<u64, u16>,
+    /// How many sigmoids and softplus read `exp(-|x|)`, by `x`.
+    exponentials: HashMap<(u64, Id), usize>,
 }
 
 impl Lowering<'_> {
@@ -143,6 +156,20 @@ impl Lowering<'_> {
             }
         }
         order
+    }
+
+    /// Returns what has the same absolute value as a node: the size of its factor, and the rest.
+    fn size(&self, id: Id) -> (u64, Id) {
+        let (factor, rest) = self.graph.factor(id);
+        (factor.abs().to_bits(), rest)
+    }
+
+    fn count_exponentials(&mut self, order: &[Id]) {
+        for id in order {
+            if let Node::Unary(Unary::Sigmoid | Unary::Softplus, x) = self.graph.node(*id) {
+                *self.exponentials.entry(self.size(x)).or_default() += 1;
+            }
+        }
     }
 
     fn constant(&mut self, x: f64) -> Operand {
@@ -187,6 +214,9 @@ impl Lowering<'_> {
         match graph.node(id) {
             Node::Number(bits) => self.constant(f64::from_bits(bits)),
             Node::Input(input) => Self::input(input),
+            Node::Unary(Unary::Sigmoid, a) if self.exponentials.get(&self.size(a)).is_some_and(|readers| *readers > 1) => {
+                self.shared_sigmoid(values[&a])
+            }
             Node::Unary(function, a) => self.unary(function, values[&a]),
             Node::Power(a, bits) => {
                 let exponent = self.constant(f64::from_bits(bits));
@@ -244,7 +274,7 @@ impl Lowering<'_> {
             Unary::Exp => self.one(Op::Exp, a),
             Unary::Ln => self.one(Op::Ln, a),
             Unary::Sqrt => self.one(Op::Sqrt, a),
-            Unary::Abs => self.one(Op::Abs, a),
+            Unary::Abs => self.abs(a),
             Unary::Sign => self.one(Op::Sign, a),
             Unary::Sigmoid => self.one(Op::Sigmoid, a),
             Unary::Not => self.one(Op::Not, a),
@@ -253,24 +283,41 @@ impl Lowering<'_> {
             Unary::Softplus => {
                 // max(x, 0) + ln(1 + exp(-|x|))
                 let zero = self.constant(0.0);
-                let size = self.one(Op::Abs, a);
-                let minus = self.one(Op::Negative, size);
-                let small = self.one(Op::Exp, minus);
+                let small = self.small_exponential(a);
                 let (rest, positive) = (self.ln1p(small), self.two(Op::Maximum, a, zero));
                 self.two(Op::Add, positive, rest)
             }
-            Unary::Tanh => {
-                // -e / (e + 2) with e = exp(-2|x|) - 1, and the sign of x.
-                let two = self.constant(2.0);
-                let size = self.one(Op::Abs, a);
-                let twice = self.two(Op::Multiply, two, size);
-                let minus = self.one(Op::Negative, twice);
-                let e = self.expm1(minus);
-                let (above, below) = (self.one(Op::Negative, e), self.two(Op::Add, e, two));
-                let (quotient, sign) = (self.two(Op::Divide, above, below), self.one(Op::Sign, a));
-                self.two(Op::Multiply, sign, quotient)
-            }
+            Unary::Tanh => self.one(Op::Tanh, a),
         }
+    }
+
+    /// `exp(-|x|)`.
+    fn small_exponential(&mut self, x: Operand) -> Operand {
+        let size = self.abs(x);
+        let minus = self.one(Op::Negative, size);
+        self.one(Op::Exp, minus)
+    }
+
+    /// `|x|`, which is that of `-x` too.
+    fn abs(&mut self, x: Operand) -> Operand {
+        let of = match x {
+            Operand::Register(step) => match self.steps[usize::from(step)] {
+                (Op::Negative, [minus, ..]) => minus,
+                _ => x,
+            },
+            _ => x,
+        };
+        self.one(Op::Abs, of)
+    }
+
+    /// [`Op::Sigmoid`] in steps, of which others that read `exp(-|x|)` have the first ones too. The same bits.
+    fn shared_sigmoid(&mut self, x: Operand) -> Operand {
+        let (zero, one) = (self.constant(0.0), self.constant(1.0));
+        let small = self.small_exponential(x);
+        let sum = self.two(Op::Add, one, small);
+        let is_negative = self.two(Op::Less, x, zero);
+        let share = self.step(Op::Select, [is_negative, small, one]);
+        self.two(Op::Divide, share, sum)
     }
 
     /// `ln(1 + x)`: the logarithm of the rounded sum, and what the rounding left over (Kahan).

@@ -23,10 +23,11 @@ pub trait Real: Copy + PartialEq + PartialOrd + Default + 'static {
     fn exp(self) -> Self;
     fn ln(self) -> Self;
     fn sigmoid(self) -> Self;
+    fn tanh(self) -> Self;
 }
 
 macro_rules! real {
-    ($real:ident, $exp:path, $ln:path, $sigmoid:path, $sqrt:path) => {
+    ($real:ident, $exp:path, $ln:path, $sigmoid:path, $tanh:path, $sqrt:path) => {
         impl Real for $real {
             const ZERO: Self = 0.0;
             const ONE: Self = 1.0;
@@ -85,11 +86,16 @@ macro_rules! real {
             fn sigmoid(self) -> Self {
                 $sigmoid(self)
             }
+
+            #[inline(always)]
+            fn tanh(self) -> Self {
+                $tanh(self)
+            }
         }
     };
 }
-real!(f32, math::exp, math::ln, math::sigmoid, f32::sqrt);
-real!(f64, math::exp64, math::ln64, math::sigmoid64, f64::sqrt);
+real!(f32, math::exp, math::ln, math::sigmoid, math::tanh, f32::sqrt);
+real!(f64, math::exp64, math::ln64, math::sigmoid64, math::tanh64, f64::sqrt);
 
 /// A number of each row of a tile, where vectors of any width lie within cache lines.
 #[repr(align(64))]
@@ -138,7 +144,10 @@ fn run_tile<T: Real>(instructions: &[Instruction], inputs: &[&[T]], constants: &
         // None of the operands stands there.
         let Some(mut room) = registers[usize::from(instruction.out)].take() else { continue };
         let out = &mut room.0[..rows];
-        let [a, b, c] = instruction.operands.map(|o| operand(o, inputs, constants, registers, rows));
+        let [a, b, c] = instruction.operands;
+        let a = operand(a, inputs, constants, registers, rows);
+        let b = operand(b, inputs, constants, registers, rows);
+        let c = operand(c, inputs, constants, registers, rows);
         match instruction.op {
             Op::Add => two(out, a, b, T::add),
             Op::Subtract => two(out, a, b, T::subtract),
@@ -154,7 +163,9 @@ fn run_tile<T: Real>(instructions: &[Instruction], inputs: &[&[T]], constants: &
             Op::Not => one(out, a, |x| truth(x == T::ZERO)),
             Op::Select => {
                 for (((o, x), y), z) in out.iter_mut().zip(a).zip(b).zip(c) {
-                    *o = if *x != T::ZERO { *y } else { *z };
+                    // Both are read, or vector code would gather them from where the condition says.
+                    let (y, z) = (*y, *z);
+                    *o = if *x != T::ZERO { y } else { z };
                 }
             }
             Op::Negative => one(out, a, T::negative),
@@ -164,6 +175,7 @@ fn run_tile<T: Real>(instructions: &[Instruction], inputs: &[&[T]], constants: &
             Op::Exp => one(out, a, T::exp),
             Op::Ln => one(out, a, T::ln),
             Op::Sigmoid => one(out, a, T::sigmoid),
+            Op::Tanh => one(out, a, T::tanh),
         }
         registers[usize::from(instruction.out)] = Some(room);
     }

@@ -362,6 +362,7 @@ fn scalar(program: &Program, y: f32, f: f32) -> Vec<f32> {
             Op::Exp => Real::exp(a),
             Op::Ln => Real::ln(a),
             Op::Sigmoid => Real::sigmoid(a),
+            Op::Tanh => Real::tanh(a),
         });
     }
     program.outputs.iter().map(|o| read(*o, &registers)).collect()

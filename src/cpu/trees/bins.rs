@@ -319,16 +319,18 @@ impl BorderSums {
         }
     }
 
-    /// As [`BorderSums::fill`], of bins that have numbers, with a step of every one.
+    /// As [`BorderSums::fill`], of bins that have numbers, with a step of every one, whose bin is not noted. `gradients`: of the gradients
+    /// alone; hessians and counts stay as they are, but for those of missing values.
     #[inline(always)]
-    pub fn fill_every(&mut self, bins: &NodeBins<'_>, first: usize) {
+    pub fn fill_every(&mut self, bins: &NodeBins<'_>, first: usize, gradients: bool) {
         let n = match bins {
             NodeBins::Wide { gradient, .. } => gradient.len(),
             NodeBins::Packed { bins, .. } => bins.len(),
             NodeBins::Rows { .. } | NodeBins::Sparse(_) => return self.fill(bins, first, 1),
         };
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
-        self.fill_all(bins, first, n);
+        self.len = n - first;
+        self.sum_bins(bins, first, n, gradients);
     }
 
     /// Makes a step of every bin.
@@ -339,9 +341,19 @@ impl BorderSums {
         for (i, bin) in self.bin[..len].iter_mut().enumerate() {
             *bin = (first + i) as u32;
         }
+        self.sum_bins(bins, first, n, false);
+    }
+
+    /// Sums the bins from `first` on, of `n` in all, up to each: the gradients alone, or all that they have.
+    #[inline(always)]
+    fn sum_bins(&mut self, bins: &NodeBins<'_>, first: usize, n: usize, gradients: bool) {
+        let len = n - first;
         match bins {
             NodeBins::Wide { gradient, hessian, count } => {
                 prefix_sums(&gradient[first..n], self.missing.gradient, &mut self.gradient[..len]);
+                if gradients {
+                    return;
+                }
                 prefix_sums(&hessian[first..n], self.missing.hessian, &mut self.hessian[..len]);
                 if !count.is_empty() {
                     prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
@@ -351,6 +363,10 @@ impl BorderSums {
                 let start = if first > 0 { bins[0] } else { 0 };
                 prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
                 let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
+                if gradients {
+                    gradient.iter_mut().zip(packed).for_each(|(gradient, sum)| *gradient = unpack(*sum as u64).0);
+                    return;
+                }
                 for i in 0..len {
                     (gradient[i], hessian[i]) = unpack(packed[i] as u64);
                 }

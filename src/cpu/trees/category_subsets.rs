@@ -47,7 +47,9 @@ pub fn best_shared_subset(
     let of_code = |code: usize| tree.together((0..outputs).map(|k| sums[k][code]));
     let value = |code: usize| {
         let Sums { gradient, hessian, .. } = sums[widest][code];
-        gradient as f64 * scales.gradient / (hessian as f64 * scales.hessian + smooth(widest))
+        let value = gradient as f64 * scales.gradient / (hessian as f64 * scales.hessian + smooth(widest));
+        // Of a category without derivatives of this output.
+        if value.is_nan() { 0.0 } else { value }
     };
     let mut order: Vec<(f64, usize)> = (1..count).filter(|code| of_code(*code).hessian > 0).map(|code| (value(code), code)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));

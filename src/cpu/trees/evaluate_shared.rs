@@ -40,10 +40,11 @@ impl Candidates {
         Candidates { scores: [0.0; MAX_BINS], right: [0.0; MAX_BINS], left: [0.0; MAX_BINS], count: [0; MAX_BINS] }
     }
 
-    fn clear(&mut self, n: usize) {
+    fn clear(&mut self, n: usize, unit: bool) {
         self.scores[..n].fill(0.0);
-        self.right[..n].fill(0.0);
-        self.left[..n].fill(0.0);
+        // What is noted of hessians of 1 is written, not added.
+        let other = if unit { &mut self.right } else { &mut self.left };
+        other[..n].fill(0.0);
     }
 
     /// Notes the hessians on the left, of which each of `outputs` has those of `steps`.
@@ -156,7 +157,7 @@ impl SharedSearch<'_> {
     }
 
     /// Scores the first `n` candidates of the share's feature `k` in a node, with missing values on the side that is asked for; returns
-    /// whether there are any on the right. `too_small`: the score of those with a child that is too small.
+    /// whether there are any. `too_small`: the score of those with a child that is too small.
     #[inline(always)]
     fn score(
         &self,
@@ -168,11 +169,12 @@ impl SharedSearch<'_> {
     ) -> bool {
         let first = self.features[share.features[k]].first();
         let (mut any_missing, mut hessians) = (false, 0.0);
-        out.clear(n.next_multiple_of(LANES));
+        out.clear(n.next_multiple_of(LANES), self.tree.unit);
         for (output, total) in totals.iter().enumerate() {
-            steps.fill_every(&share.slot_bins(slot + output, k), first);
+            // Where all hessians are 1, those of the first output are those of all.
+            steps.fill_every(&share.slot_bins(slot + output, k), first, self.tree.unit && output > 0);
+            any_missing |= steps.missing != Sums::default();
             let aside = if missing_left { Sums::default() } else { steps.missing };
-            any_missing |= aside != Sums::default();
             let scales = self.scales(output);
             let rules = (scales, &self.tree.rules[output]);
             hessians += total.hessian as f64 * scales.hessian;
@@ -249,14 +251,15 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
                 let n = search.features[feature].borders.len() + !missing_left as usize;
                 let side = (missing_left, f64::NEG_INFINITY);
                 let any_missing = search.score(share, (k, n), (search.slots[i], &totals[i]), side, (&mut steps, &mut out));
-                if !missing_left && !any_missing {
-                    break;
-                }
                 let gain = largest(&out.scores[..n]) - parents[i];
                 if gain > search.rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
                     let border = first_largest(&out.scores[..n]).1 as u32;
                     let candidate = Candidate { feature: feature as u32, border, missing_left, gain };
                     found[i] = best_of(found[i], Some(FoundSplit { candidate, left: Sums::default(), subset: None }));
+                }
+                // Without missing values the other side has the same candidates.
+                if !any_missing {
+                    break;
                 }
             }
         }

@@ -22,6 +22,7 @@ use super::gradient_quantizer::{GradientQuantizer, Plane};
 use super::histogram::{MAX_ROWS, NEAR, RowSelection, STRIDE, expand, prefetch_near};
 use multiversion::multiversion;
 use std::ops::Range;
+use taiga_core::learners::boosting::several::HessianUnits;
 use taiga_core::learners::boosting::steps::OutputRules;
 use taiga_core::numerics::random::Random;
 use taiga_core::tree::split::{Scales, Sums};
@@ -107,28 +108,16 @@ pub struct SharedTree {
     pub lanes: Lanes,
     /// Whether all outputs have the same hessians, those of rows that count 1, and the same `l2`.
     pub unit: bool,
-    /// What the hessians of each output are in units of next to the smallest unit: a power of two.
-    shifts: Vec<u32>,
-    /// What one unit of [`SharedTree::together`] is worth.
-    scales: Scales,
+    units: HessianUnits,
 }
-
-/// The largest power of two that units of hessians are told apart by.
-const MOST_SHIFT: u32 = 30;
 
 impl SharedTree {
     /// Makes the tree of the outputs from `first` on, whose quantizers have the same planes. `unit`: all hessians are 1.
     pub fn new(first: usize, quantizers: Vec<GradientQuantizer>, rules: &[OutputRules], unit: bool) -> SharedTree {
         let lanes = Lanes::new(quantizers.len(), &quantizers[0].planes, unit);
-        let exponent = |q: &GradientQuantizer| libm::ilogb(q.scales().hessian);
-        let least = quantizers.iter().map(exponent).min().unwrap_or(0);
-        let most = quantizers.iter().map(exponent).max().unwrap_or(0);
-        // Of units that are further apart, the smaller ones' hessians don't count next to the others'.
-        let smallest = least.max(most - MOST_SHIFT as i32);
-        let shifts = quantizers.iter().map(|q| (exponent(q) - smallest).max(0) as u32).collect();
-        let scales = Scales { gradient: 1.0, hessian: libm::ldexp(1.0, smallest) };
+        let units: Vec<f64> = quantizers.iter().map(|q| q.scales().hessian).collect();
         let unit = unit && rules.iter().all(|r| r.params.l2 == rules[0].params.l2);
-        SharedTree { first, quantizers, rules: rules.to_vec(), lanes, unit, shifts, scales }
+        SharedTree { first, quantizers, rules: rules.to_vec(), lanes, unit, units: HessianUnits::new(&units) }
     }
 
     /// Returns the number of outputs.
@@ -138,18 +127,12 @@ impl SharedTree {
 
     /// Returns what the sums of the outputs together are in units of.
     pub fn scales(&self) -> Scales {
-        self.scales
+        self.units.scales()
     }
 
     /// Returns the sums of the outputs together: the mean of their hessians.
     pub fn together(&self, each: impl IntoIterator<Item = Sums>) -> Sums {
-        let (mut hessian, mut count) = (0i128, 0);
-        for (sums, shift) in each.into_iter().zip(&self.shifts) {
-            hessian += (sums.hessian as i128) << shift;
-            count = sums.count;
-        }
-        let mean = hessian / self.outputs().max(1) as i128;
-        Sums { gradient: 0, hessian: mean.min(i64::MAX as i128 / 4) as i64, count }
+        self.units.together(each)
     }
 
     /// Writes a batch's statistics of one output to its lanes of `words`, and 1 to that of ones. `scratch`: room for two planes.

@@ -16,9 +16,9 @@ pub struct PositionFactors {
 }
 
 impl PositionFactors {
-    /// Returns factors of 0.
+    /// Returns the factors to begin with.
     pub fn new(bias: PositionBias, weight: Option<Vec<f32>>) -> PositionFactors {
-        let factors = vec![0.0; bias.positions()];
+        let factors = bias.factors.clone();
         PositionFactors { bias, weight, tree: None, next: factors.clone(), factors }
     }
 

@@ -102,6 +102,33 @@ impl CpuTrees<'_> {
         };
         self.leaves.iter().map(quantile).collect()
     }
+
+    /// Returns the scores in row order, `[output][row]`: of all rows, or of those that are held out.
+    fn scores_of(&self, all: bool) -> Result<Vec<Vec<f32>>> {
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let outputs = shards[0].scores.len();
+        let mut out = vec![Vec::with_capacity(if all { self.rows } else { self.rows - self.training_rows }); outputs];
+        for batch in 0..self.rows.div_ceil(BATCH) {
+            let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
+            let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
+            if all {
+                out.iter_mut().zip(&shard.scores).for_each(|(o, scores)| o.extend_from_slice(&scores[range.clone()]));
+                continue;
+            }
+            let Some(held_out) = &shard.held_out else { continue };
+            for (o, scores) in out.iter_mut().zip(&shard.scores) {
+                o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
+            }
+        }
+        if self.of.is_whole() {
+            return Ok(out);
+        }
+        let of_all = |scores: Vec<f32>| {
+            let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
+            Ok(self.of.collective.gather(&scores)?.into_iter().map(|s| s as f32).collect())
+        };
+        out.into_iter().map(of_all).collect()
+    }
 }
 
 /// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes: those of each output, one behind the other.
@@ -300,28 +327,10 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
-        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
-        let outputs = shards[0].scores.len();
-        let mut out = vec![Vec::with_capacity(if self.measures_all { self.rows } else { self.rows - self.training_rows }); outputs];
-        for batch in 0..self.rows.div_ceil(BATCH) {
-            let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
-            let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
-            if self.measures_all {
-                out.iter_mut().zip(&shard.scores).for_each(|(o, scores)| o.extend_from_slice(&scores[range.clone()]));
-                continue;
-            }
-            let Some(held_out) = &shard.held_out else { continue };
-            for (o, scores) in out.iter_mut().zip(&shard.scores) {
-                o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
-            }
-        }
-        if self.of.is_whole() {
-            return Ok(out);
-        }
-        let of_all = |scores: Vec<f32>| {
-            let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
-            Ok(self.of.collective.gather(&scores)?.into_iter().map(|s| s as f32).collect())
-        };
-        out.into_iter().map(of_all).collect()
+        self.scores_of(self.measures_all)
+    }
+
+    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.scores_of(true)
     }
 }

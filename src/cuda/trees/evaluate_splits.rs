@@ -78,7 +78,7 @@ fn pick_threads(columns: usize) -> u32 {
 impl CudaTrees {
     /// Uploads what is to be searched in group after group: the nodes of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
-    fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {
+    pub(crate) fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {
         let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0).collect();
         let words = self.features.len().div_ceil(32);
         let mut allowed: Vec<u32> = vec![];

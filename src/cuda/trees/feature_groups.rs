@@ -51,6 +51,8 @@ pub struct FeatureGroup {
     slot_size: usize,
     packed: bool,
     components: usize,
+    /// Histograms that a node has side by side: of a tree that several outputs share.
+    outputs: usize,
     rows: usize,
     /// Where the histogram of each node of the tree is.
     states: Vec<HistogramState>,
@@ -217,10 +219,31 @@ impl FeatureGroup {
             slot_size,
             packed,
             components,
+            outputs: 1,
             rows,
             states: vec![],
             clear: 0,
         })
+    }
+
+    /// Lets nodes have a histogram for each of `outputs` outputs.
+    pub fn shared_by(self, outputs: usize) -> FeatureGroup {
+        FeatureGroup { outputs, ..self }
+    }
+
+    /// Returns how many histograms a node has.
+    pub fn outputs(&self) -> usize {
+        self.outputs
+    }
+
+    /// Numbers of a node's histogram of one output.
+    pub fn slot_size_of_output(&self) -> usize {
+        self.slot_size
+    }
+
+    /// Numbers of all histograms of a node.
+    fn numbers_of_node(&self) -> usize {
+        self.slot_size * self.outputs
     }
 
     /// Frees what it takes.
@@ -283,7 +306,7 @@ impl FeatureGroup {
             codes: self.codes_address(),
             rows: self.rows as u64,
             slots: self.histograms.as_ref().map_or(0, |h| h.address),
-            slot_size: self.slot_size as u64,
+            slot_size: self.numbers_of_node() as u64,
             features: self.columns as u32,
             bins: self.bins as u32,
             components: self.components as u32,
@@ -292,6 +315,12 @@ impl FeatureGroup {
             packed: self.packed as u32,
             unused: 0,
         }
+    }
+
+    /// The same for the histograms of one of the outputs.
+    pub fn table_of(&self, output: usize, component: u32) -> Histograms {
+        let table = self.table(component);
+        Histograms { slots: table.slots + 8 * (output * self.slot_size) as u64, ..table }
     }
 
     /// The bins of all columns.
@@ -334,11 +363,11 @@ impl FeatureGroup {
 
     /// Makes room for `slots` slots, keeping the first `used`.
     pub fn reserve(&mut self, queue: &Queue, slots: usize, used: usize) -> Result<()> {
-        let need = slots * self.slot_size;
+        let (need, each) = (slots * self.numbers_of_node(), self.numbers_of_node());
         let Some(histograms) = self.histograms.as_mut().filter(|h| h.slice.len() < need) else { return Ok(()) };
         let have = histograms.slice.len();
         let mut larger: Buffer<i64> = Buffer::new(queue, "histograms", need.max(have * 2))?;
-        let kept = (used * self.slot_size).min(have);
+        let kept = (used * each).min(have);
         if kept > 0 {
             let copied = queue.stream().memcpy_dtod(&histograms.slice.slice(..kept), &mut larger.slice.slice_mut(..kept));
             copied.map_err(|e| driver(queue.gpu(), "copying histograms", e))?;
@@ -362,7 +391,7 @@ impl FeatureGroup {
     /// Sets slots to zero.
     pub fn zero(&mut self, queue: &Queue, slots: std::ops::Range<usize>) -> Result<()> {
         self.clear = 0;
-        let range = slots.start * self.slot_size..slots.end * self.slot_size;
+        let range = slots.start * self.numbers_of_node()..slots.end * self.numbers_of_node();
         match &mut self.histograms {
             Some(histograms) if !range.is_empty() => queue.clear(&mut histograms.slice.slice_mut(range)),
             _ => Ok(()),

@@ -1,7 +1,7 @@
 //! Finds how the derivatives of a tree become integers, and rounds those of all rows. Twin of `cpu/trees/gradient_quantizer.rs`.
 
 use super::buffers::{Buffer, Kernels};
-use super::layouts::{GradientQuantizer, NodeRows, RootGuess};
+use super::layouts::{GradientQuantizer, LossRows, NodeRows, RootGuess};
 use super::loss_program::is_found_by_row;
 use super::rows::RowData;
 use crate::runtime::Queue;
@@ -26,13 +26,27 @@ impl RowData {
         }
         (self.waiting, self.has_quantizer) = (false, true);
         let table = self.table(loss, output, true);
-        let (leaf, values) = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
+        let added = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
+        self.queue_quantizer(queue, kernels, &table, added, unit, self.log().address)
+    }
+
+    /// Queues the search for a quantizer, which goes to the address `out`. `leaf`, `values`: of the last tree, where its values are to be added to
+    /// the scores.
+    pub fn queue_quantizer(
+        &self,
+        queue: &Queue,
+        kernels: &Kernels,
+        table: &LossRows,
+        (leaf, values): (u64, u64),
+        unit: bool,
+        out: u64,
+    ) -> Result<()> {
         let unit = unit as u32;
         let config = grid(quantizer_blocks(queue, self.rows), 256, 0);
-        let (sums, largest, arrived, out) = (self.sums.address, self.largest.address, self.arrived.address, self.log().address);
+        let (sums, largest, arrived) = (self.sums.address, self.largest.address, self.arrived.address);
         // SAFETY: the arguments are those of `tree_find_quantizer`: leaves by row, their values, two sums for each
         // batch and block, two maxima and a count of blocks that are zero, room for the quantizer.
-        unsafe { launch!(queue, &kernels.find_quantizer, config; &table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
+        unsafe { launch!(queue, &kernels.find_quantizer, config; table, &leaf, &values, &sums, &largest, &unit, &arrived, &out) }
     }
 
     /// What a root's pass is told that runs before the tree's quantizer is known, by the log of the tree before it;
@@ -71,16 +85,33 @@ impl RowData {
         list: u64,
         root: &Buffer<NodeRows>,
     ) -> Result<()> {
-        if hessians && self.hessians.is_none() {
-            self.hessians = Some(Buffer::new(queue, "wide statistics", self.rows)?);
-        }
         let table = self.table(loss, output, true);
-        let hessians = self.hessians.as_ref().filter(|_| hessians).map_or(0u64, |h| h.address);
+        self.queue_round(queue, kernels, &table, (tree, 0, self.log().address), hessians, list, root)
+    }
+
+    /// Queues the same for the `place`-th of the outputs that share the tree, by the quantizer at an address; without a list none is made.
+    #[allow(clippy::too_many_arguments)]
+    pub fn queue_round(
+        &mut self,
+        queue: &Queue,
+        kernels: &Kernels,
+        table: &LossRows,
+        (tree, place, quantizer): (u64, usize, u64),
+        hessians: bool,
+        list: u64,
+        root: &Buffer<NodeRows>,
+    ) -> Result<()> {
+        if hessians && self.hessians.is_none() {
+            self.hessians = Some(Buffer::new(queue, "wide statistics", self.shared * self.rows)?);
+        }
+        let behind = 4 * (place * self.rows) as u64;
+        let hessians = self.hessians.as_ref().filter(|_| hessians).map_or(0u64, |h| h.address + behind);
+        let packed_gradients = self.packed_gradients.address + behind;
         let config = grid(self.blocks, 256, 0);
         // SAFETY: the arguments are those of `tree_round`: a packed gradient for each row, room for all rows in the
         // list, and the root's node.
         unsafe {
-            launch!(queue, &kernels.round, config; &table, &self.log().address, &self.seed, &tree, &self.packed_gradients.address, &hessians, &list, &root.address)
+            launch!(queue, &kernels.round, config; table, &quantizer, &self.seed, &tree, &packed_gradients, &hessians, &list, &root.address)
         }
     }
 

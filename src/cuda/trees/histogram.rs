@@ -20,6 +20,16 @@ pub(crate) enum Plane {
     Ones { component: u32 },
 }
 
+impl Plane {
+    /// The first component of a bin that it adds to.
+    fn component(self) -> u32 {
+        match self {
+            Plane::Both => 0,
+            Plane::Limbs { component, .. } | Plane::Ones { component } => component,
+        }
+    }
+}
+
 impl CudaTrees {
     /// The planes of the tree that grows, as in `cpu/trees/gradient_quantizer.rs`.
     pub(crate) fn planes(&self, quantizer: &GradientQuantizer) -> Vec<Plane> {
@@ -77,7 +87,16 @@ impl CudaTrees {
             (self.work.nodes.address, self.work.summed.address, self.work.starts.address, self.work.plan.address);
         // SAFETY: the arguments are those of `tree_plan_sums`: nodes by number, `count` of them in the list.
         unsafe { launch!(queue, &self.kernels.plan_sums, grid(1, 1024, 0); &nodes, &list, &count, &starts, &plan) }?;
-        let lists = self.lists_table();
+        (0..g.outputs()).try_for_each(|output| self.queue_sum_of((group, output), count, planes, first_done))
+    }
+
+    /// The same for the histograms of one output, of nodes that are planned.
+    fn queue_sum_of(&self, (group, output): (usize, usize), count: u32, planes: &[Plane], first_done: bool) -> Result<()> {
+        let (g, blocks) = (&self.groups[group], self.groups[group].blocks() as u32);
+        let (queue, lists) = (&self.queue, self.lists_table());
+        let (nodes, list, starts, plan) =
+            (self.work.nodes.address, self.work.summed.address, self.work.starts.address, self.work.plan.address);
+        let behind = 4 * (output * self.data.rows) as u64;
         for (p, plane) in planes.iter().enumerate() {
             let k = &self.kernels;
             let (near, far, by_lists): (&Kernel, &Kernel, &Kernel) = match plane {
@@ -86,12 +105,18 @@ impl CudaTrees {
                 Plane::Limbs { .. } => (&k.sum_limbs, &k.sum_far_limbs, &k.sum_sparse_limbs),
                 Plane::Ones { .. } => (&k.sum_ones, &k.sum_far_ones, &k.sum_sparse_ones),
             };
-            let (component, packed_gradients) = match plane {
-                Plane::Both => (0, 0),
-                Plane::Limbs { component, hessians: true } => (*component, self.data.hessians.as_ref().map_or(0, |h| h.address)),
-                Plane::Limbs { component, .. } | Plane::Ones { component } => (*component, 0),
+            // Rows are counted once for all outputs.
+            if output > 0 && *plane == (Plane::Ones { component: 2 }) {
+                continue;
+            }
+            let packed_gradients = match plane {
+                Plane::Ones { .. } => 0,
+                Plane::Limbs { hessians: true, .. } => self.data.hessians.as_ref().map_or(0, |h| h.address + behind),
+                // Those of the first output stand in the lists.
+                _ if output == 0 => 0,
+                _ => self.data.packed_gradients.address + behind,
             };
-            let histograms = g.table(component);
+            let histograms = g.table_of(output, plane.component());
             let multiprocessors = queue.gpu().multiprocessors();
             if let Some(sparse) = &g.sparse {
                 let (sparse_sums, config) = sparse.sparse_sums(queue.gpu(), if *plane == Plane::Both && !g.is_packed() { 2 } else { 1 });

@@ -54,7 +54,7 @@ pub fn leaf(number: usize) -> u64 {
 kernel_structs! {
     Total, GradientQuantizer, LossProgram, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
     RowRecords, FeatureInfo, Rules, SplitInput, FeatureSplit, NodeSplit, SplitSearch, LevelScores, RowDraw, TreeWalk, LeafSumParams,
-    LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows, PositionRows, RiskRows, RiskTie,
+    LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows, PositionRows, RiskRows, RiskTie, SharedOutput, SharedOutputs,
 }
 
 impl From<Sums> for Total {
@@ -95,6 +95,11 @@ impl LossRows {
     pub fn with_formula(self, formula: Formula) -> LossRows {
         let Formula { name, a, b, classes } = formula;
         LossRows { loss: number_of(name), a, b, classes, ..self }
+    }
+
+    /// Names derivatives that were found before, by row, instead of a loss.
+    pub fn with_derivatives(self, gradient: u64, hessian: u64) -> LossRows {
+        LossRows { loss: number_of("custom"), gradient, hessian, ..self }
     }
 }
 

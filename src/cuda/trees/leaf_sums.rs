@@ -78,11 +78,14 @@ impl CudaTrees {
         (asked.into_iter().map(|(split_test, _)| split_test).collect(), children, sets)
     }
 
-    /// Gives every row its leaf and sums the derivatives of those drawn.
-    pub(crate) fn sum_leaves(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<LeafSums>> {
+    /// Gives every row its leaf and sums the derivatives of those drawn, of each output that has the tree.
+    pub(crate) fn sum_leaves(&mut self, loss: &dyn Loss, tree: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
         self.leaves = leaves.to_vec();
-        let quantizer = *self.quantizer()?;
-        self.walk_rows(loss, tree, &quantizer)
+        let of_outputs = match &self.shared {
+            Some(shared) => shared.quantizers(),
+            None => vec![(*self.quantizer()?, self.data.log().address)],
+        };
+        self.walk_rows(loss, tree, &of_outputs)
     }
 
     /// Sends all rows through a tree that grew on another set of scores, as the last one of `output`.
@@ -93,11 +96,13 @@ impl CudaTrees {
         self.data.find_quantizer(&self.queue, &self.kernels, loss, output, false)?;
         let quantizer = self.data.read_quantizer(&self.queue)?;
         RowData::check_finite(&quantizer)?;
-        self.walk_rows(loss, tree, &quantizer)
+        let mut sums = self.walk_rows(loss, tree, &[(quantizer, self.data.log().address)])?;
+        Ok(sums.pop().unwrap_or_default())
     }
 
-    /// The sums of a tree's leaves, which all rows get as they walk it.
-    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, quantizer: &GradientQuantizer) -> Result<Vec<LeafSums>> {
+    /// The sums of a tree's leaves, which all rows get as they walk it, of one output after the other, each with its quantizer and where that is
+    /// on the device.
+    fn walk_rows(&mut self, loss: &dyn Loss, tree: &Tree, outputs: &[(GradientQuantizer, u64)]) -> Result<Vec<Vec<LeafSums>>> {
         let leaves = tree.leaves().len();
         let (split_tests, children, sets) = self.walk_of(tree);
         let by_set = !sets.is_empty();
@@ -123,24 +128,30 @@ impl CudaTrees {
                 walk.children = work.children.address;
             }
         }
-        self.work.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
-        self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..3 * leaves))?;
+        let numbers = 3 * leaves * outputs.len();
+        self.work.leaf_sums.reserve(&self.queue, "sums of leaves", numbers)?;
+        self.queue.clear(&mut self.work.leaf_sums.slice.slice_mut(..numbers))?;
         // Where all split tests are of one block of features, its codes are read at once.
         let mut groups = tree.splits().map(|s| self.group_of(s.feature));
         let one = groups.next().filter(|g| !by_set && g.is_one_block() && groups.all(|other| other.first == g.first));
-        self.queue_leaves(loss, self.output, walk, leaves, self.work.leaf_sums.address, one, (0, 0), &LeafValues::default())?;
-        let sums = self.work.leaf_sums.read(&self.queue, 3 * leaves)?;
-        Ok(sums.chunks_exact(3).map(|s| leaf_sums(quantizer, s[0], s[1], s[2])).collect())
+        for (k, (_, quantizer)) in outputs.iter().enumerate() {
+            let sums = self.work.leaf_sums.address + 8 * (3 * leaves * k) as u64;
+            self.queue_leaves((loss, self.output + k, *quantizer), walk, leaves, sums, one, (0, 0), &LeafValues::default())?;
+        }
+        let sums = self.work.leaf_sums.read(&self.queue, numbers)?;
+        let of_output = |(own, (quantizer, _)): (&[i64], &(GradientQuantizer, u64))| {
+            own.chunks_exact(3).map(|s| leaf_sums(quantizer, s[0], s[1], s[2])).collect()
+        };
+        Ok(sums.chunks_exact(3 * leaves).zip(outputs).map(of_output).collect())
     }
 
-    /// Queues the sums of the leaves, three numbers each, which are zero before; `one`: the group whose
+    /// Queues the sums of the leaves, three numbers each, which are zero before, by the quantizer at an address; `one`: the group whose
     /// one block of features all split tests are of. On the way so many words of 16 bytes are `cleared` from an address on, and
     /// behind it the leaves get values, where `values` says how.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn queue_leaves(
         &self,
-        loss: &dyn Loss,
-        output: usize,
+        (loss, output, quantizer): (&dyn Loss, usize, u64),
         walk: TreeWalk,
         leaves: usize,
         sums: u64,
@@ -186,7 +197,6 @@ impl CudaTrees {
         let clearing = (clears as usize).div_ceil(CLEARED_EACH * threads).min(blocks / 2);
         let blocks = rows.div_ceil(piece).min(blocks).max(clearing) as u32;
         let config = grid(blocks, LEAF_THREADS, (bytes + 4 * per_copy * copies) as u32);
-        let quantizer = self.data.log().address;
         let kernel = if one.is_some() { &self.kernels.leaves_heap } else { &self.kernels.leaves };
         // SAFETY: the arguments are those of `tree_leaves*`: a tree over codes of all rows, a leaf for each
         // row, and room for the sums of all leaves.

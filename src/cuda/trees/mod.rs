@@ -8,7 +8,7 @@
 //! - [`feature_groups`]: groups of features, their codes and histograms; [`bundling`]: features that share columns of codes;
 //!   [`sparse_features`]: features whose codes are lists; [`ctr`] and [`ctr_maker`]: statistics of categories;
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
-//! - [`evaluate_splits`]: the search for splits;
+//! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
 //! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
@@ -16,6 +16,7 @@ mod buffers;
 mod bundling;
 pub mod ctr;
 pub mod ctr_maker;
+mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;
 mod gradient_quantizer;
@@ -35,6 +36,7 @@ mod risk_sets;
 mod root_histogram;
 mod row_sampler;
 mod rows;
+mod shared_tree;
 mod sparse_features;
 
 use self::buffers::{Buffer, Kernels};
@@ -44,6 +46,7 @@ use self::feature_groups::{FeatureGroup, FeatureStorage};
 use self::layouts::{FeatureInfo, GradientQuantizer, HistogramJob};
 use self::level_buffers::LevelBuffers;
 use self::resident_tree::ResidentTree;
+use self::shared_tree::SharedTree;
 use self::sparse_features::SparseCandidates;
 use super::runtime::{Gpu, Queue};
 use cudarc::driver::CudaSlice;
@@ -103,6 +106,8 @@ pub struct CudaTrees {
     quantizer: Option<GradientQuantizer>,
     output: usize,
     tree: u64,
+    /// Where several outputs share each tree, what there is of each.
+    shared: Option<SharedTree>,
     /// What grew whole.
     grown: Option<ResidentTree>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
@@ -119,10 +124,11 @@ pub struct CudaTrees {
 }
 
 impl CudaTrees {
-    /// Rows, components of a bin, and slots of histograms.
+    /// Rows, components of a bin, and histograms.
     fn shape(data: &TrainingData<'_>, most_nodes: usize) -> (usize, usize, usize) {
         let rows = data.target.len();
-        (rows, if data.count_rows { 3 } else { 2 }, most_nodes.min(rows).max(1))
+        // `most_nodes` has a node once for each output that shares its tree.
+        (rows, if data.count_rows { 3 } else { 2 }, (most_nodes / data.shared).min(rows).max(1) * data.shared)
     }
 
     /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs. Sparse features
@@ -187,6 +193,8 @@ impl CudaTrees {
         let (rows, components, slots) = CudaTrees::shape(&data, most_nodes);
         let (kernels, announced) = (Kernels::new(gpu)?, data.announced);
         let group = FeatureGroup::new(&queue, &kernels, 0, data.features, data.sources, planned, rows, components, slots, interrupted)?;
+        let group = group.shared_by(data.shared);
+        let shared = if data.shared > 1 { Some(SharedTree::new(&queue, data.shared)?) } else { None };
         let row_data = RowData::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = LevelBuffers::new(&queue)?;
@@ -211,6 +219,7 @@ impl CudaTrees {
             quantizer: None,
             output: 0,
             tree: 0,
+            shared,
             grown: None,
             announced,
             queued: None,
@@ -264,13 +273,13 @@ impl CudaTrees {
 
     /// An error where there is no room for more features.
     fn check_group(&self, features: &[CodedFeature]) -> Result<()> {
-        let bytes = FeatureGroup::bytes(features, &FeatureStorage::default(), self.data.rows, self.components, 1);
+        let bytes = FeatureGroup::bytes(features, &FeatureStorage::default(), self.data.rows, self.components, self.data.shared);
         self.queue.check_memory(&format!("{} more features of {} rows", features.len(), self.data.rows), bytes)
     }
 
     fn push_group(&mut self, features: &[CodedFeature], group: FeatureGroup) -> GroupId {
         self.features.extend_from_slice(features);
-        self.groups.push(group);
+        self.groups.push(group.shared_by(self.data.shared));
         self.table_stale = true;
         self.groups.len() - 1
     }
@@ -284,11 +293,11 @@ impl CudaTrees {
 
 impl GrowSteps for CudaTrees {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        self.search_nodes(nodes, rules)
+        if self.shared.is_some() { self.search_shared_nodes(nodes, rules) } else { self.search_nodes(nodes, rules) }
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        self.search_level(nodes, rules)
+        if self.shared.is_some() { self.search_shared_level(nodes, rules) } else { self.search_level(nodes, rules) }
     }
 
     fn partition(&mut self, divisions: &[Division]) -> Result<()> {
@@ -298,7 +307,7 @@ impl GrowSteps for CudaTrees {
 
     fn speculation(&self) -> Speculation {
         // The rows of a sixteenth of a tree.
-        let wasted = self.features.len() as f64 * (SEARCHING + SUMMING * self.data.rows as f64 / 16.0);
+        let wasted = (self.features.len() * self.data.shared) as f64 * (SEARCHING + SUMMING * self.data.rows as f64 / 16.0);
         Speculation { most: MOST_AT_ONCE, share: if wasted < ASKING / 4.0 { 0.0 } else { 0.9 } }
     }
 
@@ -364,18 +373,17 @@ impl TreeSteps for CudaTrees {
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
-        if shared.is_some() {
-            return Err(Error::Data("trees that several outputs share grow on the CPU".into()));
-        }
-        self.output = output;
+        (self.output, self.tree) = (output, tree);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
         }
         self.list_columns()?;
+        if let Some(rules) = shared {
+            return self.begin_shared(loss, rules);
+        }
         self.data.derive_groups(&self.queue, &self.kernels, loss, tree, output)?;
         let drawn_unit = self.data.draw(&self.queue, &self.kernels, loss, tree, output)?;
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
-        self.tree = tree;
         self.grown = None;
         if let Some(tree) = self.grow_whole(loss, plan, unit)? {
             return Ok(Begun::Whole(tree));
@@ -392,7 +400,7 @@ impl TreeSteps for CudaTrees {
                 self.leaves = leaves.to_vec();
                 Ok(vec![grown.leaf_sums(leaves, self.quantizer()?)])
             }
-            None => Ok(vec![self.sum_leaves(loss, tree, leaves)?]),
+            None => self.sum_leaves(loss, tree, leaves),
         }
     }
 
@@ -427,5 +435,9 @@ impl TreeSteps for CudaTrees {
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
         self.data.measured_scores(&self.queue, &self.kernels)
+    }
+
+    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.data.all_scores(&self.queue)
     }
 }

@@ -94,7 +94,7 @@ impl CudaTrees {
         unsafe { launch!(queue, &self.kernels.plan_jobs, grid(1, 1024, 0); &nodes, &list, &count, &starts, &plan) }?;
         // Rows are summed on the way where one block of narrow statistics is all there is to sum.
         let all_rest = sums[open[0]].len() == divisions.len();
-        let fused = all_rest && planes[0] == Plane::Both && self.sums_on_the_way();
+        let fused = all_rest && planes[0] == Plane::Both && self.shared.is_none() && self.sums_on_the_way();
         self.queue_partition(open[0], count, fused, true)?;
         for g in open {
             let summed = std::mem::take(&mut sums[g]);

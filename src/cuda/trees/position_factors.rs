@@ -44,7 +44,7 @@ impl PositionFactors {
     /// Bytes on the device for each row.
     pub const BYTES: u64 = 12;
 
-    /// Brings rows by position to the device, with factors of 0.
+    /// Brings rows by position to the device, with the factors to begin with, which are those of whatever tree comes first.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
@@ -62,7 +62,7 @@ impl PositionFactors {
             starts: Buffer::copy_of(queue, WHAT, &bias.starts)?,
             weights: Buffer::copy_of(queue, WHAT, &bias.weights)?,
             sums: Buffer::new(queue, WHAT, 2 * bias.blocks.len())?,
-            factors: Buffer::zeros(queue, WHAT, KEPT as usize * bias.positions())?,
+            factors: Buffer::copy_of(queue, WHAT, &bias.factors.repeat(KEPT as usize))?,
             adjusted: Buffer::new(queue, WHAT, bias.of_row.len())?,
             moved: None,
         })

@@ -261,7 +261,7 @@ impl CudaTrees {
         };
         let cleared = self.groups[group].clear_behind(slots);
         let one = Some(&self.groups[group]).filter(|g| g.is_one_block() && g.bundles.is_none());
-        self.queue_leaves(loss, output, walk, 1 << plan.depth, sums, one, cleared, &values)
+        self.queue_leaves((loss, output, self.data.log().address), walk, 1 << plan.depth, sums, one, cleared, &values)
     }
 
     /// The search of a tree's nodes, whose quantizer the log at `base` begins with.

@@ -1,7 +1,7 @@
 //! Draws the rows that a tree trains on. Twin of `core/learners/boosting/row_sampler.rs`.
 
 use super::buffers::{Buffer, Kernels};
-use super::layouts::RowDraw;
+use super::layouts::{LossRows, RowDraw};
 use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::{grid, launch};
@@ -26,7 +26,13 @@ impl RowData {
         }
         self.add_values(queue, kernels)?;
         self.derive_by_row(queue, kernels, loss, output)?;
-        let (table, held_out) = (self.table(loss, output, false), self.held_out.as_ref().map_or(0u64, |h| h.address));
+        let table = self.table(loss, output, false);
+        self.draw_by(queue, kernels, &table, tree)
+    }
+
+    /// Draws them by the derivatives of `table`, where the way to draw looks at these.
+    pub fn draw_by(&mut self, queue: &Queue, kernels: &Kernels, table: &LossRows, tree: u64) -> Result<bool> {
+        let held_out = self.held_out.as_ref().map_or(0u64, |h| h.address);
         let kind: u32 = match self.row_sample {
             RowSample::Goss => 1,
             RowSample::Mvs => 2,
@@ -42,7 +48,7 @@ impl RowData {
             };
             queue.clear(&mut counts.slice)?;
             // SAFETY: the arguments are those of `tree_keys`; `counts` has a number for each bucket.
-            unsafe { launch!(queue, &kernels.keys, config; &table, &held_out, &kind, &self.l2, &counts.address) }?;
+            unsafe { launch!(queue, &kernels.keys, config; table, &held_out, &kind, &self.l2, &counts.address) }?;
             KeyCounts::from_counts(counts.read(queue, BUCKETS)?.into_iter().map(u64::from).collect())
         };
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
@@ -62,7 +68,7 @@ impl RowData {
             none => none.insert(Buffer::new(queue, "rows drawn", self.rows)?),
         };
         // SAFETY: the arguments are those of `tree_draw`; `bag` has a number for each row.
-        unsafe { launch!(queue, &kernels.draw, config; &table, &held_out, &described, &self.seed, &tree, &bag.address) }?;
+        unsafe { launch!(queue, &kernels.draw, config; table, &held_out, &described, &self.seed, &tree, &bag.address) }?;
         Ok(draw.unit())
     }
 }

@@ -7,6 +7,7 @@ use super::layouts::LossRows;
 use super::loss_program::DeviceProgram;
 use super::risk_sets::DeviceRiskSets;
 use super::root_histogram::root_shape;
+use super::shared_tree::{Squares, draws_by_squares};
 use crate::runtime::Queue;
 use crate::{grid, launch};
 use taiga_core::error::Result;
@@ -42,9 +43,12 @@ pub struct RowData {
     /// the round that has not ended yet are queued to be.
     pub waiting: bool,
     pub addition_queued: bool,
-    /// By row: the first plane, and that of wide hessians.
+    /// By row: the first plane, and that of wide hessians; of each output that shares the tree, one behind the other.
     pub packed_gradients: Buffer<u32>,
     pub hessians: Option<Buffer<u32>>,
+    /// How many outputs share a tree, and what rows are drawn by then.
+    pub(super) shared: usize,
+    pub(super) squares: Option<Squares>,
     pub(super) sums: Buffer<f64>,
     pub(super) largest: Buffer<u32>,
     /// Whether a root's guess was wrong.
@@ -78,7 +82,8 @@ impl RowData {
         let drawn = (data.held_out.is_some() || data.row_sample != RowSample::None) as u64 * 5;
         let (targets, measured) = (1 + data.more_targets.len() as u64, data.measures_all as u64 * 8);
         let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data);
-        rows * (4 * targets + weight + 6 * outputs + drawn + 4 + 1 + measured) + of_groups
+        let packed = 4 * data.shared as u64 + if draws_by_squares(data) { 24 } else { 0 };
+        rows * (4 * targets + weight + 6 * outputs + drawn + packed + 1 + measured) + of_groups
     }
 
     /// Brings the rows to the device. `components` of histograms are not known here.
@@ -130,7 +135,9 @@ impl RowData {
             values: (0..outputs).map(|_| Buffer::new(queue, "leaf values", 1)).collect::<Result<_>>()?,
             waiting: false,
             addition_queued: false,
-            packed_gradients: Buffer::new(queue, "statistics", rows)?,
+            packed_gradients: Buffer::new(queue, "statistics", data.shared * rows)?,
+            shared: data.shared,
+            squares: if draws_by_squares(data) { Some(Squares::new(queue, rows)?) } else { None },
             hessians: None,
             sums: Buffer::new(queue, "sums", 2 * (batches + quantizer_blocks(queue, rows).max(root_shape(queue, rows).0) as usize))?,
             largest,
@@ -238,6 +245,12 @@ impl RowData {
             room.read(queue, n)
         };
         (0..self.outputs).map(one).collect()
+    }
+
+    /// Returns the scores of all rows, `[output][row]`, those of every set.
+    pub fn all_scores(&self, queue: &Queue) -> Result<Vec<Vec<f32>>> {
+        let scores = self.scores.read(queue, self.outputs * self.rows)?;
+        Ok(scores.chunks_exact(self.rows.max(1)).map(<[f32]>::to_vec).collect())
     }
 }
 

@@ -9,6 +9,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use taiga_core::dataset::Monitor;
+use taiga_core::dataset::monitor::Measure;
 use taiga_core::error::{Error, Result};
 
 /// Runs `work(device)`. Where `device` is `"auto"` and a GPU does not do the work for want of memory, gives back all memory that it
@@ -68,6 +69,14 @@ struct Told<'m>(&'m dyn Monitor);
 impl Monitor for Told<'_> {
     fn round(&self, done: u32, total: u32, metric: Option<f64>) {
         self.0.round(done, total, metric);
+    }
+
+    fn after_round(&self, done: u32, measured: &[Measure]) -> Result<bool> {
+        self.0.after_round(done, measured)
+    }
+
+    fn may_wait(&self) -> bool {
+        self.0.may_wait()
     }
 
     fn interrupted(&self) -> bool {

@@ -7,9 +7,6 @@ use taiga_core::learners::boosting::steps::{Extent, TrainingData, TreeDevices, T
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_cpu::trees::CpuTrees;
 
-/// Why trees that several outputs share grow on the CPU.
-const SHARED: &str = "one tree for several targets grows on the CPU so far (multi_strategy=\"tree_each\" runs on a GPU)";
-
 impl TreeDevices for Chosen<'_> {
     fn stays_here(&self) -> bool {
         match DeviceSet::parse(self.asked) {
@@ -29,8 +26,7 @@ impl TreeDevices for Chosen<'_> {
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
         let room = || gpu::check_trees(pool, &data, extent.most_nodes, &interrupted);
-        let refused = (data.shared > 1).then_some(SHARED);
-        let place = choose(self.asked, cost::trees(pool.size(), &data, extent), refused, room)?;
+        let place = choose(self.asked, cost::trees(pool.size(), &data, extent), None, room)?;
         monitor.device(place.why());
         match place {
             Place::Cpu(_) => body(&mut CpuTrees::new(pool, data, &interrupted)?),

@@ -48,9 +48,48 @@ pub use taiga_core::learners::boosting::*;
 /// assert_eq!(model.features[0].borders, vec![30.5]);
 /// ```
 pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams, monitor: &dyn Monitor) -> Result<core::model::Model> {
+    fit_with(input, params, &FitOptions::default(), monitor)
+}
+
+/// Fits as [`fit`] does, from what `options` give: a model whose trees come first, or a snapshot of a fit that was ended. 60 rounds and 40
+/// more are the bytes of 100.
+///
+/// # Errors
+/// As [`fit`]; where it can't go on from the given model or the snapshot, saying what differs.
+///
+/// ```
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::{Input, Quiet, Target};
+/// use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
+///
+/// let x: Vec<f64> = (0..100).map(f64::from).collect();
+/// let y: Vec<f64> = x.iter().map(|x| x * x).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+///     baseline: vec![],
+///     held_out: None,
+///     loss_columns: Default::default(),
+///     evaluation: Default::default(),
+/// };
+/// let of = |rounds| BoostingParams { rounds, ..Default::default() };
+/// let first = fit(&input, &of(6), &Quiet).unwrap();
+/// let options = FitOptions { init_model: Some(&first), ..Default::default() };
+/// let all = fit_with(&input, &of(4), &options, &Quiet).unwrap();
+/// assert_eq!(all.to_bytes(), fit(&input, &of(10), &Quiet).unwrap().to_bytes());
+/// ```
+pub fn fit_with(
+    input: &taiga_core::dataset::Input<'_>,
+    params: &core::BoostingParams,
+    options: &FitOptions<'_>,
+    monitor: &dyn Monitor,
+) -> Result<core::model::Model> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
-    fit_or_on_cpu(&params.device, monitor, |device, monitor| core::fit(input, params, &Chosen::new(device, monitor), monitor))
+    let on = |device: &str, monitor: &dyn Monitor| core::fit_with(input, params, options, &Chosen::new(device, monitor), monitor);
+    fit_or_on_cpu(&params.device, monitor, on)
 }
 
 /// Models of boosted trees.

@@ -141,6 +141,11 @@ impl<'a> CategoricalFeatures<'a> {
         self.orders.len().max(1)
     }
 
+    /// Returns whether statistics are made of rows in the order of permutations.
+    pub fn orders_rows(&self) -> bool {
+        !self.orders.is_empty()
+    }
+
     /// Returns the permutation that a tree grows under.
     pub fn set_of(&self, tree: u64) -> usize {
         let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);

@@ -83,7 +83,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
     let bounds = prepare::bounds(&table, loss.as_ref(), &[], &data.values)?;
     let columns = prepare::loss_columns(&table, loss.as_ref(), bounds.as_ref())?;
-    let starts = several::starts((&table, &data, &columns), &several, (kind, &params.loss_params()), loss.as_ref())?;
+    let starts = several::starts((&table, &data, &columns), &several, (kind, &params.loss_params()), loss.as_ref(), None)?;
     let start = starts.into_iter().flat_map(|s| s.start).collect();
     Ok(Model {
         params: params.kept(),

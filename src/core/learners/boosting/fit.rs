@@ -2,16 +2,20 @@
 //! Guestrin, "XGBoost", 2016).
 
 use super::categorical_features::CategoricalFeatures;
+use super::continued::{self, FitOptions};
 use super::finish::{UsedFeatures, finish};
 use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
 use super::params::{BoostingParams, RowSample};
 use super::prepare::Start;
-use super::rounds::fit_untold;
+use super::prior_rounds::PriorRounds;
+use super::rounds::{Boosted, Factors, OutputUnits, Rounds};
 use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::several::{self, OneTarget};
-use super::steps::{Announced, Extent, LeafSums, OutputRules, TrainingData, TreeDevices, TreeSteps};
+use super::snapshot::Snapshot;
+use super::steps::{Announced, Extent, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
+use super::untold_rounds::fit_untold;
 use super::{needed, prepare};
 use crate::collective::RowShard;
 use crate::column::FeatureType;
@@ -22,21 +26,16 @@ use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, checks, coded};
 use crate::error::{Error, Result};
-use crate::learners::boosting::steps::{Begun, TreeRequest};
 use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::{LeafRule, Loss, LossKind, LossParams, loss, loss_of_each, resolve_loss};
-use crate::memory::Reservation;
+use crate::memory::{self, Reservation, product};
 use crate::metrics::MetricSpec;
-use crate::model::History;
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
-use crate::tree::grow::{GrownTree, Root, grow, is_plain};
+use crate::tree::Tree;
 use crate::tree::params::{SplitParams, TreeParams};
-use crate::tree::split::SplitRules;
-use crate::tree::{Leaf, Tree};
-use std::borrow::Cow;
 
 /// Fits boosted trees to a table with the steps of one of `devices`.
 ///
@@ -44,13 +43,28 @@ use std::borrow::Cow;
 /// What is wrong with the table or the parameters, naming the column or the parameter;
 /// [`Error::Interrupted`] when `monitor` asks to stop; what the device reports.
 pub fn fit(input: &Input<'_>, params: &BoostingParams, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
+    fit_with(input, params, &FitOptions::default(), devices, monitor)
+}
+
+/// Fits as [`fit`] does, from what `options` give: a model whose trees come first, snapshots.
+///
+/// # Errors
+/// As [`fit`]; where it can't go on from the given model or the snapshot, saying what differs.
+pub fn fit_with(
+    input: &Input<'_>,
+    params: &BoostingParams,
+    options: &FitOptions<'_>,
+    devices: &dyn TreeDevices,
+    monitor: &dyn Monitor,
+) -> Result<Model> {
     params.validate()?;
     if params.position_factors.is_some() {
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
     let rows = checks::check_table(input)?;
-    let pool = ThreadPool::new(threads(params, rows, input.features.len()))?;
-    pool.enter(|| fit_on(&pool, input, params, devices, monitor))
+    let threads = threads(params, rows, input.features.len());
+    let pool = if monitor.may_wait() { ThreadPool::apart(threads)? } else { ThreadPool::new(threads)? };
+    pool.enter(|| fit_on(&pool, input, params, options, devices, monitor))
 }
 
 /// As many threads as asked for, but no more than the table keeps busy.
@@ -63,6 +77,7 @@ pub(super) fn fit_on(
     pool: &ThreadPool,
     input: &Input<'_>,
     params: &BoostingParams,
+    options: &FitOptions<'_>,
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
 ) -> Result<Model> {
@@ -92,13 +107,13 @@ pub(super) fn fit_on(
         let table = counted.input();
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.features[0].len() - input.held_out_rows();
-        return fit_on(pool, &table, params, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
+        return fit_on(pool, &table, params, options, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
     if params.rounds.is_none() {
         drop((data, reserved));
-        return fit_untold(pool, input, params, (kind, raw_loss.as_ref()), devices, monitor);
+        return fit_untold(pool, input, params, options, (kind, raw_loss.as_ref()), devices, monitor);
     }
-    fit_checked(pool, input, params, devices, monitor, CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
+    fit_checked(pool, input, params, options, devices, monitor, CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
 }
 
 /// A table's target, and what follows from it before anything is computed.
@@ -120,28 +135,41 @@ fn fit_checked(
     pool: &ThreadPool,
     input: &Input<'_>,
     params: &BoostingParams,
+    options: &FitOptions<'_>,
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
     CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved }: CheckedTarget,
 ) -> Result<Model> {
     let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
+    if let Some(model) = options.init_model {
+        continued::check(model, input, params, (kind, outputs))?;
+    }
     let classes = labels.map_or(0, Labels::len);
     let several = several::each(input, &data);
     if !several.is_empty() {
         several::check_huber_delta(kind, &metrics, params)?;
     }
+    let own_delta = options.init_model.filter(|_| kind == LossKind::Huber).and_then(|model| model.params.huber_delta);
+    let params = &BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
     let params = &params.with_huber_delta(kind, if labels.is_none() { &metrics } else { &[] }, || prepare::huber_delta(input, &data));
     let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
-    let numeric = coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?;
+    let mut numeric = coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?;
+    if let Some(model) = options.init_model {
+        continued::keep_borders(model, params, &mut numeric);
+    }
     let tree_params = tree_params(input, params, &numeric)?;
     let of_categories = several::statistics_target(input, &data);
     let (mut features, base) = CategoricalFeatures::new(pool, input, params, &of_categories, numeric);
     features.constrain(&tree_params.interaction);
+    if options.init_model.is_some() {
+        continued::check_statistics(features.orders_rows())?;
+    }
     drop(of_categories);
 
     let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
     let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
-    let starts = several::starts((input, &data, &columns), &several, (kind, &params.loss_params()), raw_loss.as_ref())?;
+    let given = options.init_model.map(|model| &model.start[..]);
+    let starts = several::starts((input, &data, &columns), &several, (kind, &params.loss_params()), raw_loss.as_ref(), given)?;
     let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
     let measured = if metrics.is_empty() {
         None
@@ -207,22 +235,33 @@ fn fit_checked(
     let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit) } else { units[0].split };
     let tree_params = TreeParams { split, ..tree_params };
 
-    // A set of scores for each permutation of categories' statistics, all alike at first.
-    let scores = if features.sets() == 1 { scores } else { (0..features.sets()).flat_map(|_| scores.clone()).collect() };
+    let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
+    let positions = input.loss_columns.positions.as_ref();
+    let mut prior =
+        PriorRounds::new(input, params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
+    let scores = std::mem::take(&mut prior.scores);
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
-    let sure = measured.is_none() && features.sets() == 1 && loss.leaf_rule(0) == LeafRule::Newton && !shares_trees && units.len() == 1;
-    let trees = params.rounds() as u64 * outputs as u64;
+    let sure = measured.is_none()
+        && options.snapshots.is_none()
+        && features.sets() == 1
+        && loss.leaf_rule(0) == LeafRule::Newton
+        && !shares_trees
+        && units.len() == 1;
+    let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
     let mut targets = targets.into_iter();
     let target = targets.next().unwrap_or_default();
     let rows = target.len();
     let weight_unit = data.weight_unit;
-    let of_rows = input.loss_columns.positions.as_ref();
-    let rank_position_l2 = params.rank_position_l2.or(of_rows.map(|_| 0.0));
+    let rank_position_l2 = params.rank_position_l2.or(positions.map(|_| 0.0));
     let rule = StepRule { learning_rate: params.learning_rate(), l2: rank_position_l2.unwrap_or(0.0) };
-    let positions = of_rows.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
-    let trained: Option<Vec<bool>> = positions.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
+    let bias = positions.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
+    let bias = match &prior.factors.latest {
+        Some(factors) => bias.map(|bias| bias.with_factors(factors.clone())),
+        None => bias,
+    };
+    let trained: Option<Vec<bool>> = bias.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
     let data = TrainingData {
         features: &coded,
         sources: &sources,
@@ -231,7 +270,7 @@ fn fit_checked(
         weight: data.weights,
         columns: loss_columns,
         groups: groups.filter(|_| loss.by_group().is_some()),
-        positions,
+        positions: bias,
         risk_sets,
         scores,
         held_out: input.held_out,
@@ -257,56 +296,95 @@ fn fit_checked(
         units: &units,
         shared: shared.as_deref(),
         measured: measured.as_ref(),
+        first: prior.rounds,
+        last: prior.last,
         monitor,
+    };
+    let finished = Finished {
+        input,
+        params: BoostingParams { rank_position_l2, ..params.kept() },
+        kind,
+        start,
+        units: &units,
+        shares_trees,
+        weight_unit,
+        trained,
+        rows: (rows - input.held_out_rows()) as u64,
     };
     // Every output has a histogram of each node.
     let histograms = if shares_trees { outputs } else { 1 };
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
-        fitted = Some(rounds.run(backend, &mut features)?);
+        let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), ..Boosted::default() };
+        let mut after_round = |round: u32, done: &Boosted, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>| {
+            let Some(snapshots) = options.snapshots.filter(|s| round.is_multiple_of(s.every().max(1))) else { return Ok(()) };
+            features.subsets = backend.category_sets().to_vec();
+            let factors = Factors { latest: backend.position_factors()?, best: done.factors.best.clone() };
+            let model = prior.with(finished.model(done.clone(), features), round)?;
+            // The scores, once more in the snapshot, and its bytes.
+            let bytes = product(&[3 * 4, rows as u64, (features.sets() * outputs) as u64]);
+            let _reserved = memory::reserve("a snapshot of a fit", bytes, "leave `snapshot` out, or fit on fewer rows")?;
+            let scores = backend.all_scores()?;
+            snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.to_bytes())
+        };
+        fitted = Some(rounds.run(backend, &mut features, so_far, &mut after_round)?);
         Ok(())
     })?;
-    let Boosted { mut trees, gains, history, factors } = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
-    let scale = common_scale(&mut trees, outputs, &units);
-    let units = match units.as_slice() {
-        [one] if !shares_trees => settle(&mut trees, &gains, one.gradient, weight_unit * one.factor),
-        _ => settle(&mut trees, &gains, 1.0, weight_unit),
-    };
-    let UsedFeatures { features, derived, tables } = finish(&mut trees, input, &features);
-    let position_factors = of_rows.zip(factors).zip(trained).map(|((positions, factors), trained)| {
-        let of_trained: Vec<Option<f64>> = factors.into_iter().zip(trained).map(|(factor, trained)| trained.then_some(factor)).collect();
-        PositionFactors::ascending(&positions.labels, &of_trained)
-    });
-    let training_rows = (rows - input.held_out_rows()) as u64;
-    Ok(Model {
-        params: BoostingParams { rank_position_l2, position_factors, ..params.kept() },
-        loss: kind,
-        target: input.target_name.clone(),
-        features,
-        derived,
-        tables,
-        labels: labels.cloned(),
-        start,
-        scale,
-        units,
-        trees,
-        rows: training_rows,
-        history,
-        provenance: Provenance::default(),
-    })
+    let done = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
+    let kept = done.kept;
+    prior.with(finished.model(done, &features), kept)
 }
 
-/// What the scores and the derivatives of a target's outputs are in units of.
-struct OutputUnits {
-    /// Of scores and leaf values: a power of two.
-    unit: f64,
-    /// Of gradients, next to the weights' unit.
-    gradient: f64,
-    /// Of both derivatives besides.
-    factor: f64,
-    /// What splits are scored by in these units.
-    split: SplitParams,
+/// What a model says beside its trees, and what these are in units of.
+struct Finished<'a> {
+    input: &'a Input<'a>,
+    /// As the model keeps them.
+    params: BoostingParams,
+    kind: LossKind,
+    start: Vec<f64>,
+    units: &'a [OutputUnits],
+    shares_trees: bool,
+    weight_unit: f64,
+    /// Of each position, whether rows train at it.
+    trained: Option<Vec<bool>>,
+    rows: u64,
+}
+
+impl Finished<'_> {
+    /// Returns the model of the trees of some rounds.
+    fn model(&self, done: Boosted, from: &CategoricalFeatures<'_>) -> Model {
+        let Boosted { mut trees, gains, history, factors, .. } = done;
+        let (input, units) = (self.input, self.units);
+        let scale = common_scale(&mut trees, self.start.len(), units);
+        let units = match units {
+            [one] if !self.shares_trees => settle(&mut trees, &gains, one.gradient, self.weight_unit * one.factor),
+            _ => settle(&mut trees, &gains, 1.0, self.weight_unit),
+        };
+        let UsedFeatures { features, derived, tables } = finish(&mut trees, input, from);
+        let positions = input.loss_columns.positions.as_ref();
+        let position_factors = positions.zip(factors.latest).zip(self.trained.as_ref()).map(|((positions, factors), trained)| {
+            let of_trained: Vec<Option<f64>> =
+                factors.into_iter().zip(trained).map(|(factor, trained)| trained.then_some(factor)).collect();
+            PositionFactors::ascending(&positions.labels, &of_trained)
+        });
+        Model {
+            params: BoostingParams { position_factors, ..self.params.clone() },
+            loss: self.kind,
+            target: input.target_name.clone(),
+            features,
+            derived,
+            tables,
+            labels: input.target.labels().cloned(),
+            start: self.start.clone(),
+            scale,
+            units,
+            trees,
+            rows: self.rows,
+            history,
+            provenance: Provenance::default(),
+        }
+    }
 }
 
 /// Brings leaf values of several targets into one unit, and returns it.
@@ -319,184 +397,6 @@ fn common_scale(trees: &mut [Tree], outputs: usize, units: &[OutputUnits]) -> f6
         }
     }
     scale
-}
-
-/// What the boosting rounds give.
-struct Boosted {
-    trees: Vec<Tree>,
-    /// Of each tree the exponent of what its gains are in units of.
-    gains: Vec<i32>,
-    history: Option<History>,
-    /// What each position adds to a score after the last tree's step.
-    factors: Option<Vec<f64>>,
-}
-
-/// What the boosting rounds need beside a backend.
-struct Rounds<'a> {
-    params: &'a BoostingParams,
-    tree_params: &'a TreeParams,
-    loss: &'a dyn Loss,
-    /// One for each of several targets, or one for all outputs.
-    units: &'a [OutputUnits],
-    /// What each output counts, where all share a tree in each round.
-    shared: Option<&'a [OutputRules]>,
-    measured: Option<&'a MeasuredRows>,
-    monitor: &'a dyn Monitor,
-}
-
-impl Rounds<'_> {
-    /// Round after round: a tree for each output, their values added to the scores, the metrics of
-    /// the measured rows; until all trees are grown or the metric no longer improves.
-    fn run(&self, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>) -> Result<Boosted> {
-        let (params, outputs) = (self.params, self.loss.outputs());
-        let (mut trees, mut gains, mut factors) = (vec![], vec![], None);
-        // The outputs of a tree.
-        let sharing = if self.shared.is_some() { outputs } else { 1 };
-        let mut least_gains = vec![f64::INFINITY; outputs / sharing];
-        let mut history = self.measured.and_then(MeasuredRows::history);
-        let loss_params = params.loss_params();
-        for round in 0..params.rounds() {
-            for (output, least_gain) in least_gains.iter_mut().enumerate() {
-                let number = round as u64 * (outputs / sharing) as u64 + output as u64;
-                let (own, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
-                gains.extend(own.iter().map(|_| gain_exponent));
-                trees.extend(own);
-            }
-            backend.update_scores()?;
-            let value = match (&mut history, self.measured) {
-                (Some(history), Some(measured)) => {
-                    let values = measured.measure(&loss_params, self.loss, &backend.measured_scores()?[..outputs])?;
-                    history.push_all(&values);
-                    values.first().copied()
-                }
-                _ => None,
-            };
-            self.monitor.round(round + 1, params.rounds(), value);
-            if params.early_stopping.is_some() && history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
-                factors = backend.position_factors()?;
-            }
-            if let (Some(history), Some(patience)) = (&history, params.early_stopping)
-                && history.rounds_since_best() >= patience
-            {
-                break;
-            }
-        }
-        if let (Some(history), Some(_)) = (&history, params.early_stopping) {
-            trees.truncate((history.best as usize + 1) * outputs);
-        }
-        features.subsets = backend.category_sets().to_vec();
-        if params.early_stopping.is_none() {
-            factors = backend.position_factors()?;
-        }
-        Ok(Boosted { trees, gains, history, factors })
-    }
-
-    /// Returns the units of an output.
-    fn units(&self, output: usize) -> &OutputUnits {
-        &self.units[output.min(self.units.len() - 1)]
-    }
-
-    /// Grows tree `number` of the fit for `output`, or for all outputs from there on that share it, and gives its leaves their values: a
-    /// tree for each; with the exponent of what its gains are in units of. `least_gain`: see [`grow`].
-    fn tree(
-        &self,
-        backend: &mut dyn TreeSteps,
-        features: &mut CategoricalFeatures<'_>,
-        number: u64,
-        output: usize,
-        least_gain: &mut f64,
-    ) -> Result<(Vec<Tree>, i32)> {
-        let interrupted = || self.monitor.interrupted();
-        let outputs = self.loss.outputs();
-        let own = features.set_of(number);
-        let groups = features.begin_tree(backend, number)?;
-        let units = self.units(output);
-        let tree_params = &match self.shared {
-            None if self.units.len() > 1 => Cow::Owned(TreeParams { split: units.split, ..self.tree_params.clone() }),
-            _ => Cow::Borrowed(self.tree_params),
-        };
-        let plan = is_plain(tree_params, &*features).then_some(&**tree_params);
-        let shared = self.shared;
-        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, groups: &groups, plan };
-        let grown = match backend.begin_tree(&request)? {
-            Begun::Root { sums, scales } => {
-                let root = Root { tree: number, sums, scales };
-                grow(backend, tree_params, features, root, least_gain, &interrupted)?
-            }
-            Begun::Whole(tree) => tree.finish(tree_params),
-        };
-        features.note_used(grown.tree.splits())?;
-        let mut leaves = vec![];
-        for (k, sums) in (output..).zip(backend.end_tree(self.loss, &grown.tree, &grown.leaves)?) {
-            leaves.push(self.leaves(backend, &grown, sums, (own, k))?);
-        }
-        for set in (0..features.sets()).filter(|set| *set != own) {
-            let tree = features.translated(backend, &grown.tree, set)?;
-            for (k, leaves) in (output..).zip(&mut leaves) {
-                let sums = backend.replay(self.loss, &tree, set * outputs + k)?;
-                let of_set = self.leaves(backend, &grown, sums, (set, k))?;
-                if set == 0 {
-                    *leaves = of_set;
-                }
-            }
-        }
-        Ok(self.finished(grown, leaves, output))
-    }
-
-    /// Returns a grown tree with each output's leaves, in units that all outputs have in common.
-    fn finished(&self, mut grown: GrownTree, leaves: Vec<Vec<Leaf>>, output: usize) -> (Vec<Tree>, i32) {
-        let mut exponent = grown.gain_exponent;
-        if leaves.len() > 1 {
-            // The outputs' trees have the gain of theirs together.
-            grown.tree.splits_mut().for_each(|s| s.gain /= leaves.len() as f32);
-        } else if self.units.len() > 1 {
-            let OutputUnits { gradient, factor, .. } = *self.units(output);
-            let whole = libm::ilogb(factor);
-            let rest = libm::ldexp(factor, -whole);
-            grown.tree.splits_mut().for_each(|s| s.gain = (s.gain as f64 * rest).min(f32::MAX as f64) as f32);
-            exponent += 2 * libm::ilogb(gradient) + whole;
-        }
-        let with_leaves = |leaves: Vec<Leaf>| {
-            let mut tree = grown.tree.clone();
-            tree.leaves_mut().clone_from_slice(&leaves);
-            tree
-        };
-        (leaves.into_iter().map(with_leaves).collect(), exponent)
-    }
-
-    /// The leaves that the tree just ended or replayed has for this output of a set, from their sums; the backend has their values.
-    fn leaves(
-        &self,
-        backend: &mut dyn TreeSteps,
-        grown: &GrownTree,
-        sums: Vec<LeafSums>,
-        (set, output): (usize, usize),
-    ) -> Result<Vec<Leaf>> {
-        let of_set = set * self.loss.outputs() + output;
-        let units = self.units(output);
-        let values: Vec<f64> = match self.loss.leaf_rule(output) {
-            LeafRule::Newton => {
-                let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
-                let rules = own.as_ref().unwrap_or(&grown.rules);
-                sums.iter().zip(&grown.bounds).map(|(s, b)| rules.leaf_value(s.gradient, s.hessian, *b)).collect()
-            }
-            LeafRule::Quantile(alpha) => {
-                let mut values = backend.leaf_quantiles(of_set, alpha)?;
-                super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
-                values
-            }
-        };
-        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate()) as f32).collect();
-        if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
-            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
-        }
-        backend.set_leaf_values(of_set, &values)?;
-        // Where there are several targets, weights have the unit that these have in common.
-        let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
-        let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
-        let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
-        Ok(values.iter().zip(&sums).map(leaf).collect())
-    }
 }
 
 /// The growing parameters with names turned into indices of coded features.

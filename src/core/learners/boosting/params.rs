@@ -1,6 +1,6 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
-use super::rounds::{LEARNING_RATE, ROUNDS};
+use super::untold_rounds::{LEARNING_RATE, ROUNDS};
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Target};
@@ -116,7 +116,7 @@ learner_params! {
         pub aft_scale: Option<f64> = None => By(Self::check_aft_scale),
 
         /// The number of boosting rounds: a round makes a tree for each output. Unless told otherwise as many as do best on a hidden part of
-        /// the rows ([`rounds`](super::rounds)).
+        /// the rows ([`untold_rounds`](super::untold_rounds)).
         pub rounds: Option<u32> = None => Between(1, Self::MOST_ROUNDS),
         /// What each leaf's value is multiplied by; unless told otherwise 0.1, and less on small tables where `rounds` is not told either.
         pub learning_rate: Option<f64> = None => Positive,
@@ -201,6 +201,8 @@ learner_params! {
         pub eval_train: Option<bool> = None,
         /// Stop after this many rounds without a better metric on the held-out rows.
         pub early_stopping: Option<u32> = None => AtLeast(1),
+        /// By more than how much a metric must improve to count as better under `early_stopping`, in its own unit; 0 unless told.
+        pub early_stopping_min_delta: Option<f64> = None => By(Self::check_min_delta),
 
         pub seed,
         pub n_threads,
@@ -352,6 +354,20 @@ impl BoostingParams {
         }
         let own = several.iter().filter(|metric| metric.formulas().is_some()).count();
         problems.check(own <= Metrics::MOST_OWN, "metric", own, &format!("at most {} metrics of your own", Metrics::MOST_OWN));
+    }
+
+    /// By more than how much a metric must improve to count as better.
+    pub fn min_delta(&self) -> f64 {
+        self.early_stopping_min_delta.unwrap_or(0.0)
+    }
+
+    /// Adds what is wrong with `early_stopping_min_delta`.
+    fn check_min_delta(&self, problems: &mut Problems) {
+        problems.limit("early_stopping_min_delta", self.early_stopping_min_delta, NotNegative);
+        if self.early_stopping_min_delta.is_some() && self.early_stopping.is_none() {
+            problems
+                .add(Error::parameter("early_stopping_min_delta", "counts only beside `early_stopping`, which says after how many rounds"));
+        }
     }
 
     /// Adds what is wrong with `focal_gamma`.

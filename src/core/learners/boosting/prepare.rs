@@ -31,8 +31,9 @@ pub struct Start {
 }
 
 /// Returns the start value from the training rows (`columns`: what the loss reads beside the target), and targets and scores relative to it: losses that only see differences train
-/// on `(target - start) / unit`, so that neither a large offset nor a huge or tiny scale costs precision in f32.
-pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, columns: &[Vec<f64>]) -> Result<Start> {
+/// on `(target - start) / unit`, so that neither a large offset nor a huge or tiny scale costs precision in f32. `given`: the start values,
+/// where they are another model's.
+pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, columns: &[Vec<f64>], given: Option<&[f64]>) -> Result<Start> {
     let outputs = loss.outputs();
     let (target, weight) = (&data.values[..], data.weights.as_deref());
     super::schema::check_baseline(input.baseline.len(), outputs)?;
@@ -42,7 +43,9 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, columns: &[V
             return Err(Error::column(column.name(), "the baseline is null, NaN or infinite in some rows").of_values());
         }
     }
-    let start = if baseline.is_empty() {
+    let start = if let Some(given) = given {
+        given.to_vec()
+    } else if baseline.is_empty() {
         match input.held_out {
             None => loss.start_with(target, weight, columns),
             Some(h) => {

@@ -1,170 +1,254 @@
-//! Finds how many rounds a fit makes that is not told, and by which steps.
-//!
-//! How many rounds are best depends on how much of the target is noise, which no rule knows from a table's size. So a part of the
-//! training rows is hidden, rounds are made without it until its loss has not fallen for a while, and with all rows then as many as
-//! were best, in proportion to the rows. The step ([`learning_rate`]) is smaller for small tables, where many small steps are better than few large ones and cost
-//! little.
-//!
-//! Of that nothing stays open in a model: its parameters are the numbers that were found, and a fit that is given them makes the
-//! same bytes.
+//! The rounds of boosting: trees grown and valued, one round after the other.
 
-use super::fit::fit_on;
-use super::model::Model;
+use super::categorical_features::CategoricalFeatures;
+use super::measured::MeasuredRows;
 use super::params::BoostingParams;
-use super::steps::TreeDevices;
-use crate::dataset::{EvalSets, Evaluation, Input, Monitor, Target};
-use crate::error::{Result, RowsFault};
-use crate::losses::{Loss, LossKind};
-use crate::numerics::random::{Purpose, Random, below};
-use crate::parallel::thread_pool::ThreadPool;
+use super::steps::{Begun, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use crate::dataset::Monitor;
+use crate::dataset::monitor::Measure;
+use crate::error::{Error, Result};
+use crate::losses::{LeafRule, Loss};
+use crate::metrics::MetricSpec;
+use crate::model::History;
+use crate::tree::grow::{GrownTree, Root, grow, is_plain};
+use crate::tree::params::{SplitParams, TreeParams};
+use crate::tree::split::SplitRules;
+use crate::tree::{Leaf, Tree};
 use std::borrow::Cow;
 
-/// The step on tables of many rows, and on all where the number of rounds is given.
-pub const LEARNING_RATE: f64 = 0.1;
-/// The rounds of a fit where nothing can be hidden.
-pub const ROUNDS: u32 = 100;
-
-/// The rows from which on the step is [`LEARNING_RATE`].
-const MANY_ROWS: f64 = 5_000.0;
-/// The most rounds, times the step.
-const LONGEST_WAY: f64 = 60.0;
-/// The rounds without a better loss of the hidden rows after which a trial ends, times the step.
-const PATIENCE: f64 = 3.0;
-/// Of so many rows one is hidden, as long as that is not more than [`MOST_HIDDEN`].
-const BLOCK: usize = 5;
-/// About the most rows that are hidden: as many tell one number of rounds from another.
-const MOST_HIDDEN: usize = 5_000;
-/// The fewest rows of which some are hidden.
-const FEWEST: usize = 50;
-/// Where the hidden rows are at most one of so many, the trial's trees are as good as those of all rows.
-const HARDLY_ANY: usize = 50;
-
-/// Returns the step of a fit on so many training rows, unless it is given: [`LEARNING_RATE`] from 5,000 rows on, and below by the
-/// fourth root of their number, 0.056 for 500.
-///
-/// ```
-/// use taiga_core::learners::boosting::rounds::learning_rate;
-/// assert_eq!((learning_rate(5_000), learning_rate(1_000_000)), (0.1, 0.1));
-/// assert!((learning_rate(8) - 0.02).abs() < 1e-15);
-/// ```
-pub fn learning_rate(rows: usize) -> f64 {
-    LEARNING_RATE * libm::sqrt(libm::sqrt((rows as f64 / MANY_ROWS).min(1.0)))
+/// What the scores and the derivatives of a target's outputs are in units of.
+pub(super) struct OutputUnits {
+    /// Of scores and leaf values: a power of two.
+    pub unit: f64,
+    /// Of gradients, next to the weights' unit.
+    pub gradient: f64,
+    /// Of both derivatives besides.
+    pub factor: f64,
+    /// What splits are scored by in these units.
+    pub split: SplitParams,
 }
 
-/// Returns a number of rounds which is so long a way by this step; one at least, and no more than a fit may make.
-fn rounds_of(way: f64, learning_rate: f64) -> u32 {
-    libm::round(way / learning_rate).clamp(1.0, BoostingParams::MOST_ROUNDS as f64) as u32
+/// What the boosting rounds give, or have given so far.
+#[derive(Clone, Default)]
+pub(super) struct Boosted {
+    /// The trees of the rounds from [`Rounds::first`] on.
+    pub trees: Vec<Tree>,
+    /// Of each tree the exponent of what its gains are in units of.
+    pub gains: Vec<i32>,
+    /// The curves of all rounds, those before the first included.
+    pub history: Option<History>,
+    /// How many rounds are kept, those before the first included.
+    pub kept: u32,
+    pub factors: Factors,
 }
 
-/// Fits to rows that all count, by parameters that don't say how many rounds. `kind`: the loss; `loss`: the same.
-///
-/// # Errors
-/// As [`super::fit()`].
-pub(super) fn fit_untold(
-    pool: &ThreadPool,
-    input: &Input<'_>,
-    params: &BoostingParams,
-    (kind, loss): (LossKind, &dyn Loss),
-    devices: &dyn TreeDevices,
-    monitor: &dyn Monitor,
-) -> Result<Model> {
-    let rows = input.target.rows() - input.held_out_rows();
-    let told = |rounds: u32, step: f64| BoostingParams { rounds: Some(rounds), learning_rate: Some(step), ..params.clone() };
-    let step = params.learning_rate.unwrap_or_else(|| learning_rate(rows));
-    let most = told(rounds_of(LONGEST_WAY, step), step);
-    if params.early_stopping.is_some() {
-        return fit_on(pool, input, &most, devices, monitor);
+/// What each position adds to a score.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Factors {
+    /// After the last tree's step.
+    pub latest: Option<Vec<f64>>,
+    /// After the round that was best by the metric, where that may end a fit.
+    pub best: Option<Vec<f64>>,
+}
+
+/// What the boosting rounds need beside a backend.
+pub(super) struct Rounds<'a> {
+    pub params: &'a BoostingParams,
+    pub tree_params: &'a TreeParams,
+    pub loss: &'a dyn Loss,
+    /// One for each of several targets, or one for all outputs.
+    pub units: &'a [OutputUnits],
+    /// What each output counts, where all share a tree in each round.
+    pub shared: Option<&'a [OutputRules]>,
+    pub measured: Option<&'a MeasuredRows>,
+    /// How many rounds there are already: numbers trees and keys their random choices.
+    pub first: u32,
+    /// How many there are to be.
+    pub last: u32,
+    pub monitor: &'a dyn Monitor,
+}
+
+/// Called after a round that does not end the fit, with what there is; the features are those that its trees split on.
+pub(super) type AfterRound<'a> = dyn FnMut(u32, &Boosted, &mut dyn TreeSteps, &mut CategoricalFeatures<'_>) -> Result<()> + 'a;
+
+impl Rounds<'_> {
+    /// Round after round: a tree for each output, their values added to the scores, the metrics of
+    /// the measured rows; until all trees are grown or the metric no longer improves. `so_far`: the curves and the factors before the first.
+    pub fn run(
+        &self,
+        backend: &mut dyn TreeSteps,
+        features: &mut CategoricalFeatures<'_>,
+        so_far: Boosted,
+        after_round: &mut AfterRound<'_>,
+    ) -> Result<Boosted> {
+        let (params, outputs) = (self.params, self.loss.outputs());
+        let mut done = so_far;
+        // The outputs of a tree.
+        let sharing = if self.shared.is_some() { outputs } else { 1 };
+        let mut least_gains = vec![f64::INFINITY; outputs / sharing];
+        let loss_params = params.loss_params();
+        let total = self.last;
+        let mut round = self.first;
+        while round < total && !self.is_over(&done) {
+            for (output, least_gain) in least_gains.iter_mut().enumerate() {
+                let number = round as u64 * (outputs / sharing) as u64 + output as u64;
+                let (own, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
+                done.gains.extend(own.iter().map(|_| gain_exponent));
+                done.trees.extend(own);
+            }
+            backend.update_scores()?;
+            round += 1;
+            let mut values = vec![];
+            if let (Some(history), Some(measured)) = (&mut done.history, self.measured) {
+                values = measured.measure(&loss_params, self.loss, &backend.measured_scores()?[..outputs])?;
+                history.push_all(&values, params.min_delta());
+            }
+            self.monitor.round(round, total, values.first().copied());
+            let ends = self.monitor.after_round(round, &measures(done.history.as_ref(), &values))?;
+            if params.early_stopping.is_some() && done.history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
+                done.factors.best = backend.position_factors()?;
+            }
+            if ends {
+                break;
+            }
+            if round < total && !self.is_over(&done) {
+                after_round(round, &done, backend, features)?;
+            }
+        }
+        done.kept = round;
+        if let (Some(history), Some(_)) = (&done.history, params.early_stopping) {
+            done.kept = round.min(history.best + 1);
+            let kept = done.kept.saturating_sub(self.first) as usize;
+            done.trees.truncate(kept * outputs);
+            done.factors.latest = done.factors.best.take();
+        } else {
+            done.factors.latest = backend.position_factors()?;
+        }
+        features.subsets = backend.category_sets().to_vec();
+        Ok(done)
     }
-    let as_ever = || {
-        let step = params.learning_rate.unwrap_or(LEARNING_RATE);
-        fit_on(pool, input, &told(ROUNDS, step), devices, monitor)
-    };
-    if kind.reads_groups() || kind == LossKind::Custom || loss.reads_times() || rows < FEWEST {
-        return as_ever();
-    }
-    let hidden = Hidden::new(input, params.seed);
-    let patience = Some(rounds_of(PATIENCE, step));
-    let trial = BoostingParams { early_stopping: patience, metric: None, eval_train: None, ..most };
-    let found = match fit_on(pool, &hidden.input(input), &trial, devices, monitor) {
-        // All rows of a class may be hidden, say.
-        Err(error) if error.rows_fault() == Some(RowsFault::Degenerate) => return as_ever(),
-        found => found?,
-    };
-    if hidden.count * HARDLY_ANY <= rows && input.held_out.is_none() && !params.measures_training() {
-        let params = BoostingParams { rounds: Some(found.rounds() as u32), early_stopping: None, ..found.params };
-        return Ok(Model { params, history: None, ..found });
-    }
-    let of_all = rounds_of(found.rounds() as f64 * (rows as f64 / (rows - hidden.count) as f64), 1.0);
-    drop((found, hidden));
-    fit_on(pool, input, &told(of_all, step), devices, monitor)
-}
 
-/// The rows of a table that a trial does not train on.
-struct Hidden {
-    /// Whether a row is one of them, or held out.
-    mask: Vec<bool>,
-    /// By row 0 for a hidden one and 1 for one that is held out, where there are such.
-    sets: Option<Vec<u32>>,
-    count: usize,
-}
+    /// Returns whether the metric has not improved for as many rounds as end the fit.
+    fn is_over(&self, done: &Boosted) -> bool {
+        let since_best = done.history.as_ref().filter(|history| !history.values.is_empty()).map(History::rounds_since_best);
+        since_best.zip(self.params.early_stopping).is_some_and(|(rounds, patience)| rounds >= patience)
+    }
 
-impl Hidden {
-    /// Hides one, drawn by `seed`, of each five consecutive training rows of a class (of all rows, where there are no classes); of
-    /// more than five in large tables.
-    fn new(input: &Input<'_>, seed: u64) -> Hidden {
-        let rows = input.target.rows();
-        let trains = |row: usize| !input.held_out.is_some_and(|h| h[row]);
-        let block = BLOCK.max((rows - input.held_out_rows()) / MOST_HIDDEN);
-        let (codes, classes) = match &input.target {
-            Target::Classes { codes, labels } => (Some(*codes), labels.len()),
-            Target::Numbers(_) | Target::Several(_) => (None, 1),
+    /// Returns the units of an output.
+    fn units(&self, output: usize) -> &OutputUnits {
+        &self.units[output.min(self.units.len() - 1)]
+    }
+
+    /// Grows tree `number` of the fit for `output`, or for all outputs from there on that share it, and gives its leaves their values: a
+    /// tree for each; with the exponent of what its gains are in units of. `least_gain`: see [`grow`].
+    fn tree(
+        &self,
+        backend: &mut dyn TreeSteps,
+        features: &mut CategoricalFeatures<'_>,
+        number: u64,
+        output: usize,
+        least_gain: &mut f64,
+    ) -> Result<(Vec<Tree>, i32)> {
+        let interrupted = || self.monitor.interrupted();
+        let outputs = self.loss.outputs();
+        let own = features.set_of(number);
+        let groups = features.begin_tree(backend, number)?;
+        let units = self.units(output);
+        let tree_params = &match self.shared {
+            None if self.units.len() > 1 => Cow::Owned(TreeParams { split: units.split, ..self.tree_params.clone() }),
+            _ => Cow::Borrowed(self.tree_params),
         };
-        let mut mask = input.held_out.map_or_else(|| vec![false; rows], <[bool]>::to_vec);
-        let (mut count, mut blocks) = (0, vec![Block::default(); classes]);
-        for row in (0..rows).filter(|row| trains(*row)) {
-            let class = codes.map_or(0, |codes| codes[row] as usize);
-            let own = &mut blocks[class];
-            if own.rows == 0 {
-                let random = Random::new(seed, Purpose::HiddenRows, class as u64);
-                own.drawn = below(random.u64(own.number), block.min(u32::MAX as usize) as u32) as usize;
+        let plan = is_plain(tree_params, &*features).then_some(&**tree_params);
+        let shared = self.shared;
+        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, groups: &groups, plan };
+        let grown = match backend.begin_tree(&request)? {
+            Begun::Root { sums, scales } => {
+                let root = Root { tree: number, sums, scales };
+                grow(backend, tree_params, features, root, least_gain, &interrupted)?
             }
-            if own.rows == own.drawn {
-                own.row = row;
-            }
-            own.rows += 1;
-            if own.rows == block {
-                mask[own.row] = true;
-                count += 1;
-                *own = Block { number: own.number + 1, ..Block::default() };
+            Begun::Whole(tree) => tree.finish(tree_params),
+        };
+        features.note_used(grown.tree.splits())?;
+        let mut leaves = vec![];
+        for (k, sums) in (output..).zip(backend.end_tree(self.loss, &grown.tree, &grown.leaves)?) {
+            leaves.push(self.leaves(backend, &grown, sums, (own, k))?);
+        }
+        for set in (0..features.sets()).filter(|set| *set != own) {
+            let tree = features.translated(backend, &grown.tree, set)?;
+            for (k, leaves) in (output..).zip(&mut leaves) {
+                let sums = backend.replay(self.loss, &tree, set * outputs + k)?;
+                let of_set = self.leaves(backend, &grown, sums, (set, k))?;
+                if set == 0 {
+                    *leaves = of_set;
+                }
             }
         }
-        let sets = input.held_out.map(|held_out| held_out.iter().map(|held_out| *held_out as u32).collect());
-        Hidden { mask, sets, count }
+        Ok(self.finished(grown, leaves, output))
     }
 
-    /// Returns the table with those rows held out, and measured first.
-    fn input<'a>(&'a self, input: &'a Input<'_>) -> Input<'a> {
-        let names = || vec!["hidden".to_string(), "held out".to_string()];
-        let sets = self.sets.as_ref().map(|sets| EvalSets { names: names(), of_row: Cow::Borrowed(sets) });
-        Input {
-            features: input.features.clone(),
-            target: input.target.clone(),
-            target_name: input.target_name.clone(),
-            weight: input.weight.clone(),
-            baseline: input.baseline.clone(),
-            held_out: Some(&self.mask),
-            loss_columns: input.loss_columns.clone(),
-            evaluation: Evaluation { sets, columns: vec![] },
+    /// Returns a grown tree with each output's leaves, in units that all outputs have in common.
+    fn finished(&self, mut grown: GrownTree, leaves: Vec<Vec<Leaf>>, output: usize) -> (Vec<Tree>, i32) {
+        let mut exponent = grown.gain_exponent;
+        if leaves.len() > 1 {
+            // The outputs' trees have the gain of theirs together.
+            grown.tree.splits_mut().for_each(|s| s.gain /= leaves.len() as f32);
+        } else if self.units.len() > 1 {
+            let OutputUnits { gradient, factor, .. } = *self.units(output);
+            let whole = libm::ilogb(factor);
+            let rest = libm::ldexp(factor, -whole);
+            grown.tree.splits_mut().for_each(|s| s.gain = (s.gain as f64 * rest).min(f32::MAX as f64) as f32);
+            exponent += 2 * libm::ilogb(gradient) + whole;
         }
+        let with_leaves = |leaves: Vec<Leaf>| {
+            let mut tree = grown.tree.clone();
+            tree.leaves_mut().clone_from_slice(&leaves);
+            tree
+        };
+        (leaves.into_iter().map(with_leaves).collect(), exponent)
+    }
+
+    /// The leaves that the tree just ended or replayed has for this output of a set, from their sums; the backend has their values.
+    fn leaves(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        sums: Vec<LeafSums>,
+        (set, output): (usize, usize),
+    ) -> Result<Vec<Leaf>> {
+        let of_set = set * self.loss.outputs() + output;
+        let units = self.units(output);
+        let values: Vec<f64> = match self.loss.leaf_rule(output) {
+            LeafRule::Newton => {
+                let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
+                let rules = own.as_ref().unwrap_or(&grown.rules);
+                sums.iter().zip(&grown.bounds).map(|(s, b)| rules.leaf_value(s.gradient, s.hessian, *b)).collect()
+            }
+            LeafRule::Quantile(alpha) => {
+                let mut values = backend.leaf_quantiles(of_set, alpha)?;
+                super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+                values
+            }
+        };
+        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate()) as f32).collect();
+        if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
+        }
+        backend.set_leaf_values(of_set, &values)?;
+        // Where there are several targets, weights have the unit that these have in common.
+        let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
+        let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
+        let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
+        Ok(values.iter().zip(&sums).map(leaf).collect())
     }
 }
 
-/// Consecutive training rows of a class, of which one is hidden once they are complete.
-#[derive(Clone, Copy, Default)]
-struct Block {
-    number: u64,
-    rows: usize,
-    /// Which of them is hidden, and its number in the table.
-    drawn: usize,
-    row: usize,
+/// Returns a round's values with the names of their curves.
+fn measures(history: Option<&History>, values: &[f64]) -> Vec<Measure> {
+    let curves = history.into_iter().flat_map(|history| history.curves());
+    let measure = |((set, metric, _), value): ((Option<&str>, &MetricSpec, &[f64]), &f64)| Measure {
+        set: set.map(String::from),
+        metric: metric.to_string(),
+        value: *value,
+    };
+    curves.zip(values).map(measure).collect()
 }

@@ -10,6 +10,7 @@ use crate::losses::{Loss, LossKind, LossParams, Rows, loss};
 use crate::metrics::{MetricKind, MetricSpec};
 use crate::numerics::reduce::{add_in_order, blocks, sum, weighted_mean};
 use crate::tree::params::SplitParams;
+use crate::tree::split::{Scales, Sums};
 use std::borrow::Cow;
 
 /// One of several targets.
@@ -55,7 +56,8 @@ pub fn check_huber_delta(kind: LossKind, metrics: &[MetricSpec], params: &Boosti
     Err(Error::parameter("huber_delta", "several targets have no common one: say it, or fit each target by itself"))
 }
 
-/// Returns what training starts from: for each of several targets, or for the one that there is.
+/// Returns what training starts from: for each of several targets, or for the one that there is. `given`: the start values of all outputs,
+/// where they are another model's.
 ///
 /// # Errors
 /// As [`prepare::start`].
@@ -64,14 +66,19 @@ pub fn starts(
     several: &[OneTarget<'_>],
     (kind, params): (LossKind, &LossParams),
     raw_loss: &dyn Loss,
+    given: Option<&[f64]>,
 ) -> Result<Vec<Start>> {
     let outputs = raw_loss.outputs();
     if several.is_empty() {
-        return Ok(vec![prepare::start(input, raw_loss, data, columns)?]);
+        return Ok(vec![prepare::start(input, raw_loss, data, columns, given)?]);
     }
     super::schema::check_baseline(input.baseline.len(), outputs)?;
     let one = loss(kind, &LossParams { targets: 0, ..params.clone() }, 0, 1.0)?;
-    several.iter().map(|target| prepare::start(&target.input, one.as_ref(), &target.data, &[])).collect()
+    let of_target = |(k, target): (usize, &OneTarget<'_>)| {
+        let given = given.map(|start| std::slice::from_ref(&start[k]));
+        prepare::start(&target.input, one.as_ref(), &target.data, &[], given)
+    };
+    several.iter().enumerate().map(of_target).collect()
 }
 
 /// Returns the number of each row that statistics of categories are made of: the target, and of several the mean of them, each in units
@@ -97,6 +104,49 @@ pub fn statistics_target<'t>(input: &Input<'_>, data: &'t TargetData) -> Cow<'t,
         }
     }
     Cow::Owned(mean)
+}
+
+/// The largest power of two that units of hessians are told apart by.
+const MOST_SHIFT: u32 = 30;
+
+/// How the hessians of the outputs that share a tree are added up, each in a unit of its own: their mean in the smallest of these units.
+pub struct HessianUnits {
+    /// What each output's unit is next to the smallest one: the exponent of a power of two.
+    shifts: Vec<u32>,
+    scales: Scales,
+}
+
+impl HessianUnits {
+    /// Makes them from what one unit of each output's hessian sums is worth: powers of two.
+    pub fn new(units: &[f64]) -> HessianUnits {
+        let exponents = || units.iter().map(|unit| libm::ilogb(*unit));
+        let (least, most) = (exponents().min().unwrap_or(0), exponents().max().unwrap_or(0));
+        // Of units that are further apart, the smaller ones' hessians don't count next to the others'.
+        let smallest = least.max(most - MOST_SHIFT as i32);
+        let shifts = exponents().map(|exponent| (exponent - smallest).max(0) as u32).collect();
+        HessianUnits { shifts, scales: Scales { gradient: 1.0, hessian: libm::ldexp(1.0, smallest) } }
+    }
+
+    /// Returns what the sums of the outputs together are in units of.
+    pub fn scales(&self) -> Scales {
+        self.scales
+    }
+
+    /// Returns by how many bits the hessians of each output are moved up before they are added.
+    pub fn shifts(&self) -> &[u32] {
+        &self.shifts
+    }
+
+    /// Returns the sums of the outputs together: the mean of their hessians, and the rows, which are those of each.
+    pub fn together(&self, each: impl IntoIterator<Item = Sums>) -> Sums {
+        let (mut hessian, mut count) = (0i128, 0);
+        for (sums, shift) in each.into_iter().zip(&self.shifts) {
+            hessian += (sums.hessian as i128) << shift;
+            count = sums.count;
+        }
+        let mean = hessian / self.shifts.len().max(1) as i128;
+        Sums { gradient: 0, hessian: mean.min(i64::MAX as i128 / 4) as i64, count }
+    }
 }
 
 /// The rows of a fit at its start, as a device has them.
@@ -133,4 +183,21 @@ pub fn output_rules(loss: &dyn Loss, rows: &FirstRows<'_>, params: &[SplitParams
         if squares > 0.0 { hessians / squares } else { 0.0 }
     };
     (0..loss.outputs()).map(|k| OutputRules { params: params[k.min(params.len() - 1)], importance: importance(k) }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that hessians in units of their own are added up in the smallest one, but for units too far apart.
+    #[test]
+    fn hessians_are_added_in_the_smallest_unit() {
+        let sums = |hessian: i64| Sums { gradient: 9, hessian, count: 4 };
+        let units = HessianUnits::new(&[0.25, 1.0, 0.5]);
+        assert_eq!((units.shifts(), units.scales().hessian), (&[0, 2, 1][..], 0.25));
+        assert_eq!(units.together([sums(3), sums(5), sums(7)]), Sums { gradient: 0, hessian: (3 + 20 + 14) / 3, count: 4 });
+        let apart = HessianUnits::new(&[1.0, libm::ldexp(1.0, -60)]);
+        assert_eq!((apart.shifts(), apart.scales().hessian), (&[30, 0][..], libm::ldexp(1.0, -30)));
+        assert_eq!(apart.together([sums(i64::MAX), sums(0)]).hessian, i64::MAX / 4);
+    }
 }

@@ -89,7 +89,7 @@ pub struct Announced {
     /// A leaf's value is that of [`SplitRules::leaf_value`](crate::tree::split::SplitRules::leaf_value) without bounds, times
     /// this, rounded to f32.
     pub learning_rate: f64,
-    /// Trees over all outputs; they are grown for one output after the other, round after round.
+    /// Behind the number of the last tree; trees are grown for one output after the other, round after round.
     pub trees: u64,
 }
 
@@ -216,6 +216,13 @@ pub trait TreeSteps: GrowSteps {
     /// Returns the scores of the measured rows in row order, `[output][row]`: of the held-out rows, or of all
     /// ([`TrainingData::measures_all`]).
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>>;
+
+    /// Returns the scores of all rows in row order, `[output][row]`, those of each set one behind the other, as [`TrainingData::scores`]
+    /// has them: a fit that begins with these goes on from here.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn all_scores(&self) -> Result<Vec<Vec<f32>>>;
 }
 
 /// The size of a fit: the histograms that may be needed at once, and the trees.

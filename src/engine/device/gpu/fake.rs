@@ -234,6 +234,11 @@ impl TreeSteps for Failing<'_> {
         step()?;
         self.0.measured_scores()
     }
+
+    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+        step()?;
+        self.0.all_scores()
+    }
 }
 
 /// For passes of a linear model.

@@ -1,15 +1,17 @@
-//! Tests of the GPU, most of them against the CPU, bit by bit: a file a module of `src/cuda`, by the module's name; and `numerics`
-//! and `weights`, which concern all of them.
+//! Tests of the GPU, most of them against the CPU, bit by bit: a file a module of `src/cuda`, by the module's name; and `continued`,
+//! `numerics` and `weights`, which concern several of them.
 //!
 //! Tests that need a GPU are ignored unless asked for: `make test-cuda`. What counts a device's memory, or leaves it without any, is
 //! a program of its own beside this folder.
 
 mod borders;
 mod codes;
+mod continued;
 mod forest;
 mod linear;
 mod numerics;
 mod predict;
+mod several_targets;
 mod shap;
 mod sparse_features;
 mod stats;

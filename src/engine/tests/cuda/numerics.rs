@@ -61,6 +61,7 @@ fn f32_maths_has_the_same_bits() {
     check_map!(gpu, "exp32", values, math::exp);
     check_map!(gpu, "ln", values, math::ln);
     check_map!(gpu, "sigmoid", values, math::sigmoid);
+    check_map!(gpu, "tanh32", values, math::tanh);
     check_pairs(gpu, values);
     say(&format!("sigmoid_pair: {N} patterns, all equal"));
 }
@@ -85,10 +86,11 @@ fn f32_maths_has_the_same_bits_for_every_argument() {
     const CHUNK: u64 = 1 << 26;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     type Twin = (&'static str, fn(f32) -> f32);
-    let twins: [Twin; 5] = [
+    let twins: [Twin; 6] = [
         ("map_exp32", math::exp),
         ("map_ln", math::ln),
         ("map_sigmoid", math::sigmoid),
+        ("map_tanh32", math::tanh),
         ("sigmoid_pairs", |x| math::sigmoid_pair(x).0),
         ("sigmoid_pairs", |x| math::sigmoid_pair(x).1),
     ];
@@ -114,7 +116,7 @@ fn f32_maths_has_the_same_bits_for_every_argument() {
             });
         }
     }
-    say("exp32, ln, sigmoid, sigmoid_pair: all 4294967296 patterns equal");
+    say("exp32, ln, sigmoid, tanh32, sigmoid_pair: all 4294967296 patterns equal");
 }
 
 /// Probabilities from raw scores, for predictions on the GPU.

@@ -311,40 +311,6 @@ fn every_kernel_once() {
     }
 }
 
-/// Proves equal bytes of several targets with a tree each, whose derivatives and residuals read a target of their own; and that one tree for
-/// all of them is told to be the CPU's.
-#[test]
-#[ignore = "needs a GPU: make test-cuda"]
-fn several_targets() {
-    gpu();
-    for (case, loss) in ["rmse", "mae", "multilabel", "poisson", "quantile"].into_iter().enumerate() {
-        for (policy, more) in [
-            ("symmetric", json!({})),
-            ("depthwise", json!({ "row_sample": "goss" })),
-            ("leafwise", json!({ "row_sample": "mvs", "min_data_in_leaf": 5 })),
-        ] {
-            let mut t = table(9_000, 6, "rmse", 300 + case as u64);
-            let y = t.y();
-            let target = |k: usize| -> Vec<f64> {
-                let value = |y: &f64| {
-                    if loss == "multilabel" { (*y > k as f64 - 1.0) as u8 as f64 } else { (y + k as f64).abs() * 10f64.powi(k as i32) }
-                };
-                y.iter().map(value).collect()
-            };
-            t.target = Wanted::Several((0..3).map(target).collect());
-            t.weight = (case % 2 == 1).then(|| (0..9_000).map(|i| 0.5 + (i % 5) as f64).collect());
-            t.held_out = (case % 3 == 1).then(|| (0..9_000).map(|i| i % 7 == 0).collect());
-            let own = json!({ "loss": loss, "policy": policy, "rounds": 4, "depth": 5, "multi_strategy": "tree_each" });
-            compare(&t, &params_with(own, more), &format!("{loss} {policy}"));
-        }
-    }
-    let mut t = table(500, 3, "rmse", 320);
-    t.target = Wanted::Several(vec![t.y(), t.y()]);
-    let error = t.try_fit(&params(json!({ "device": "cuda" }))).unwrap_err().to_string();
-    assert!(error.contains("multi_strategy"), "{error}");
-    assert!(t.try_fit(&params(json!({ "device": "auto" }))).is_ok());
-}
-
 /// Proves equal bytes of losses by group: groups of one row to all rows, rows that stand side by side and not, weights, equal scores,
 /// gains from tiny to the largest, positions, statistics of categories under several permutations, and trees that are queued ahead.
 #[test]

@@ -128,8 +128,19 @@ impl TreeSteps for Shards<'_> {
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.of_first(|shard| shard.measured_scores())
+    }
+
+    fn all_scores(&self) -> Result<Vec<Vec<f32>>> {
+        self.of_first(|shard| shard.all_scores())
+    }
+}
+
+impl Shards<'_> {
+    /// Asks all shards, and returns the answer of the first.
+    fn of_first(&self, ask: impl Fn(&CpuTrees<'_>) -> Result<Vec<Vec<f32>>> + Sync) -> Result<Vec<Vec<f32>>> {
         let answers: Vec<Result<Vec<Vec<f32>>>> = std::thread::scope(|scope| {
-            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| shard.measured_scores())).collect();
+            let threads: Vec<_> = self.0.iter().map(|shard| scope.spawn(|| ask(shard))).collect();
             threads.into_iter().map(|t| t.join().expect("no panic")).collect()
         });
         answers.into_iter().next().expect("a shard")

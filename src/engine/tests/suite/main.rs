@@ -22,6 +22,7 @@ mod weights;
 mod boosting {
     mod bundling;
     mod categorical_features;
+    mod continued;
     mod fit;
     mod grow;
     mod model_apply;

@@ -17,6 +17,7 @@
 //! | 6 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
 //! | 7 | losses of one's own | the parameter `custom_loss` |
 //! | 8 | several targets, several metrics | the parameters `targets` and `multi_strategy`; metrics with a parameter (`ndcg@5`), several of them, sets of held-out rows with names, `eval_train` |
+//! | 9 | fits that go on | the parameter `early_stopping_min_delta` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -37,7 +38,7 @@ use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"GB", version: 8, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
+    Envelope { kind: b"GB", version: 9, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
 
 /// The first version with losses of one's own.
 const CUSTOM_LOSS_SINCE: u32 = 7;
@@ -45,6 +46,9 @@ const CUSTOM_LOSS_SINCE: u32 = 7;
 /// The first version with several targets and one tree for several outputs; with several curves, sets that have names, and metrics that have
 /// parameters.
 const SEVERAL_SINCE: u32 = 8;
+
+/// The first version with the smallest improvement that early stopping counts.
+const MIN_DELTA_SINCE: u32 = 9;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -144,6 +148,7 @@ impl Persisted for Model {
         let params = &self.params;
         let plain = plain && params.eval_train.is_none() && self.history.as_ref().is_none_or(payload::is_plain);
         match params.custom_loss {
+            _ if params.early_stopping_min_delta.is_some() => MIN_DELTA_SINCE,
             _ if !plain || params.targets.is_some() || params.multi_strategy.is_some() => SEVERAL_SINCE,
             Some(_) => CUSTOM_LOSS_SINCE,
             None => 1,

@@ -31,14 +31,14 @@ impl Model {
         // Those of positions are known after the last round alone.
         self.params.position_factors = None;
         self.trees.truncate(rounds * self.outputs());
-        self.history = self.history.map(|whole| whole.head(rounds));
+        self.history = self.history.map(|whole| whole.head(rounds, self.params.min_delta()));
         self.keep_used();
         self.settle_units();
         Ok(self)
     }
 
     /// Leaves out what no split uses.
-    fn keep_used(&mut self) {
+    pub(super) fn keep_used(&mut self) {
         let columns = self.features.len() as u32;
         let mut borders: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for split in self.trees.iter().flat_map(|t| t.splits()) {
@@ -127,7 +127,7 @@ impl Model {
     }
 
     /// Brings gains and weights into the units that the trees that are left ask for.
-    fn settle_units(&mut self) {
+    pub(super) fn settle_units(&mut self) {
         let larger = |a: f32, b: f32| if b > a { b } else { a };
         let (gain, weight) = (libm::ilogb(self.units.gain), libm::ilogb(self.units.weight));
         let largest = self.trees.iter().flat_map(|t| t.splits()).map(|s| s.gain).fold(0.0, larger);

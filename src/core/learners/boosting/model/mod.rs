@@ -10,10 +10,12 @@ pub mod explain;
 mod fitted;
 mod from_json;
 mod head;
+mod join;
 pub mod json;
 pub mod plan;
 pub mod shap;
 pub mod validate;
+pub mod walk_rounds;
 
 use super::params::BoostingParams;
 use crate::column::categories::{Categories, CategoryNames};

@@ -197,6 +197,11 @@ impl Plan {
         plan
     }
 
+    /// Bytes that a row takes in a [`Block`].
+    pub fn bytes_of_row(&self) -> u64 {
+        (self.slots.len() + 4 * self.entries.len()) as u64
+    }
+
     /// Reads rows `start .. start + rows` of the model's columns into `block`.
     pub fn read(&self, columns: &[&Column<'_>], start: usize, rows: usize, block: &mut Block) {
         block.rows = rows;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::rounds;
+use taiga_engine::learners::boosting::untold_rounds::learning_rate;
 use taiga_testing::{Dice, POLICIES, Table, classes, params, params_with, raw, rmse, table};
 
 /// What a model was told or found: rounds and step.
@@ -40,7 +40,7 @@ fn a_fit_makes_the_bytes_of_one_that_is_told_what_it_found() {
         let found = t.fit(&params_with(more.clone(), json!({ "n_threads": 1 })));
         let (found_rounds, step) = told(&found);
         assert_eq!(found.rounds(), found_rounds as usize);
-        let expected = more["learning_rate"].as_f64().unwrap_or(rounds::learning_rate(rows));
+        let expected = more["learning_rate"].as_f64().unwrap_or(learning_rate(rows));
         assert_eq!(step, expected);
         let again = t.fit(&params_with(more.clone(), json!({ "rounds": found_rounds, "learning_rate": step })));
         assert!(found.to_bytes() == again.to_bytes(), "{case}");
@@ -117,7 +117,7 @@ fn held_out_rows_decide_where_they_are_told_to() {
     assert_eq!(told(&other.fit(&params(json!({ "metric": "mae" })))), told(&measured));
     let stopped = t.fit(&params(json!({ "early_stopping": 5 })));
     let (most, step) = told(&stopped);
-    assert_eq!((most, step), ((60.0 / step).round() as u32, rounds::learning_rate(600)));
+    assert_eq!((most, step), ((60.0 / step).round() as u32, learning_rate(600)));
     assert!(stopped.rounds() < most as usize);
     let again = t.fit(&params(json!({ "early_stopping": 5, "rounds": most, "learning_rate": step })));
     assert!(stopped.to_bytes() == again.to_bytes());

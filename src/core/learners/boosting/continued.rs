@@ -1,0 +1,214 @@
+//! A fit that goes on from a model: whether it can, and what its rows' scores are after the rounds that there are.
+//!
+//! Random choices are keyed by the number of a tree, and scores are sums in the order of the trees, so a fit that begins with the scores of
+//! the first 60 rounds and numbers its trees from there on grows what a fit of 100 grows after its 60th.
+
+use super::model::Model;
+use super::model::walk_rounds::RoundWalk;
+use super::params::BoostingParams;
+use crate::column::Column;
+use crate::column::categories::{Categories, CategoryNames};
+use crate::dataset::Input;
+use crate::dataset::labels::Labels;
+use crate::dataset::positions::Positions;
+use crate::encoding::Lookup;
+use crate::error::{Error, Result};
+use crate::losses::LossKind;
+use crate::quantize::CodedFeature;
+
+/// What a fit is given beside a table and parameters.
+#[derive(Clone, Copy, Default)]
+pub struct FitOptions<'a> {
+    /// A model whose trees come first. `rounds` are then further rounds; start values are the model's.
+    pub init_model: Option<&'a Model>,
+    /// Where the state of the fit is kept from time to time, and what was kept of it before.
+    pub snapshots: Option<&'a dyn Snapshots>,
+}
+
+/// Keeps the state of a fit from time to time, so that one that is ended goes on where it was.
+pub trait Snapshots: Sync {
+    /// Returns after how many rounds each.
+    fn every(&self) -> u32;
+
+    /// Returns the bytes that were saved last, where there are some.
+    fn saved(&self) -> Option<&[u8]>;
+
+    /// Saves the state after a round in place of the one before.
+    ///
+    /// # Errors
+    /// What keeps it from being saved, which ends the fit.
+    fn save(&self, bytes: &[u8]) -> Result<()>;
+}
+
+fn differs(text: String) -> Error {
+    Error::parameter("init_model", text)
+}
+
+/// Checks that a fit may go on from a model: the same loss and scores, features and classes.
+///
+/// # Errors
+/// Naming what differs.
+pub fn check(model: &Model, input: &Input<'_>, params: &BoostingParams, (kind, outputs): (LossKind, usize)) -> Result<()> {
+    if model.loss != kind {
+        return Err(differs(format!("it was fitted with loss=\"{}\", and this fit has \"{}\"", model.loss.name(), kind.name())));
+    }
+    if model.params.custom_loss != params.custom_loss {
+        return Err(differs("it was fitted with another loss of your own".into()));
+    }
+    if model.params.alpha != params.alpha && matches!(kind, LossKind::Quantile | LossKind::Expectile) {
+        return Err(differs("it was fitted with another `alpha`".into()));
+    }
+    if model.params.targets != params.targets {
+        let names =
+            |of: &BoostingParams| of.targets.as_ref().map_or("one target".into(), |names| format!("the targets {}", names.join(", ")));
+        return Err(differs(format!("it has {}, and this fit has {}", names(&model.params), names(params))));
+    }
+    check_classes(model.labels.as_ref(), input.target.labels())?;
+    if model.outputs() != outputs {
+        return Err(differs(format!("it has {} scores a row, and this fit has {outputs}", model.outputs())));
+    }
+    check_features(model, input)?;
+    if !model.tables.is_empty() {
+        return Err(statistics());
+    }
+    Ok(())
+}
+
+/// The error of fits with ordered statistics.
+fn statistics() -> Error {
+    differs(
+        "cat_method=\"ctr\" orders rows by permutations, and keeps scores of its rows under each that a model does not carry: go on from a \
+         `snapshot`, which does, or split categories by cat_method=\"one_hot\" or \"partition\""
+            .into(),
+    )
+}
+
+/// Checks that no feature of the fit is a statistic whose scores a model does not carry.
+///
+/// # Errors
+/// Where one is.
+pub fn check_statistics(uses: bool) -> Result<()> {
+    if uses { Err(statistics()) } else { Ok(()) }
+}
+
+fn check_classes(own: Option<&Labels>, others: Option<&Labels>) -> Result<()> {
+    if own == others {
+        return Ok(());
+    }
+    let names = |labels: Option<&Labels>| match labels {
+        None => "no classes".into(),
+        Some(labels) => {
+            let names = labels.names();
+            format!("the classes {}{}", names[..names.len().min(10)].join(", "), if names.len() > 10 { ", …" } else { "" })
+        }
+    };
+    Err(differs(format!("it has {}, and the target has {}", names(own), names(others))))
+}
+
+fn check_features(model: &Model, input: &Input<'_>) -> Result<()> {
+    let (own, others) = (model.features.len(), input.features.len());
+    for (i, (feature, column)) in model.features.iter().zip(&input.features).enumerate() {
+        if feature.name != column.name() {
+            return Err(differs(format!("its feature {} is `{}`, and this fit's is `{}`", i + 1, feature.name, column.name())));
+        }
+        if feature.dtype != *column.dtype() {
+            return Err(differs(format!("its feature `{}` is {}, and this fit's is {}", feature.name, feature.dtype, column.dtype())));
+        }
+        if let (Some(a), Some(b)) = (&feature.categories, column.categories())
+            && a.kind() != b.kind()
+        {
+            return Err(differs(format!(
+                "the categories of its feature `{}` are {}, and this fit's are {}",
+                feature.name,
+                a.kind(),
+                b.kind()
+            )));
+        }
+    }
+    if own != others {
+        return Err(differs(format!("it has {own} features, and this fit has {others}")));
+    }
+    Ok(())
+}
+
+/// Adds the model's borders to those of the rows at hand: all of the model's stay, and of the others as many as there is room for, which
+/// are all of them where the rows are the model's own.
+pub fn keep_borders(model: &Model, params: &BoostingParams, coded: &mut [(u32, CodedFeature)]) {
+    for (column, feature) in coded {
+        let own = &model.features[*column as usize].borders;
+        let new: Vec<f64> = feature.borders.iter().copied().filter(|x| !own.contains(x)).collect();
+        if new.len() + own.len() == feature.borders.len() {
+            continue;
+        }
+        // 256 codes, of which one may be that of missing values.
+        let most = own.len().max(params.bins as usize - 1).min(255 - usize::from(feature.missing_bin));
+        let room = most.saturating_sub(own.len()).min(new.len());
+        // Evenly among them.
+        let chosen = (0..room).map(|i| new[(2 * i + 1) * new.len() / (2 * room)]);
+        let mut borders: Vec<f64> = own.iter().copied().take(most).chain(chosen).collect();
+        borders.sort_by(f64::total_cmp);
+        feature.borders = borders;
+    }
+}
+
+/// Returns the factors of a table's positions that a model has found; of one that it does not know, 0.
+///
+/// # Errors
+/// Where it has none.
+pub fn factors(model: &Model, positions: &Positions<'_>) -> Result<Vec<f64>> {
+    let Some(known) = &model.params.position_factors else {
+        return Err(differs("it does not tell the factors of `position`: it was fitted without, or is the first rounds of another".into()));
+    };
+    Ok(known.of(&positions.labels).into_iter().map(|factor| factor.unwrap_or(0.0)).collect())
+}
+
+/// Sends the rows of a fit through a model, round after round. `scores`, `[output][row]`, begin as a fit's do and are in units of `units`;
+/// `after_round` is told them after each round.
+///
+/// # Errors
+/// Those of `after_round`.
+pub fn replay(
+    model: &Model,
+    input: &Input<'_>,
+    units: &[f64],
+    scores: &mut [Vec<f32>],
+    mut after_round: impl FnMut(&[Vec<f32>]) -> Result<()>,
+) -> Result<()> {
+    let codes = input.features.iter().zip(&model.features).map(|(column, feature)| {
+        let (own, known) = (column.category_codes().zip(column.categories()), &feature.categories);
+        own.zip(known.as_ref()).map(|((codes, labels), known)| translated(codes, labels, known)).transpose()
+    });
+    let codes = codes.collect::<Result<Vec<_>>>()?;
+    let columns: Vec<Column<'_>> = input
+        .features
+        .iter()
+        .zip(&codes)
+        .map(|(column, codes)| match codes {
+            Some(codes) => Column::codes(column.name(), codes),
+            None => column.clone(),
+        })
+        .collect();
+    let walk = RoundWalk::new(model, &columns.iter().collect::<Vec<_>>())?;
+    for round in 0..model.rounds() {
+        walk.add_round(round, units, scores);
+        after_round(scores)?;
+    }
+    Ok(())
+}
+
+/// Returns the codes of rows among the categories that a model knows; of those that it does not, the code behind the last.
+fn translated(codes: &[u32], labels: &Categories, known: &Categories) -> Result<Vec<u32>> {
+    let lookup = Lookup::new(known.clone())?;
+    let unseen = known.len() as u32;
+    let code = |i: u32| {
+        let found = match &labels.labels {
+            _ if labels.null == Some(i) => lookup.null(),
+            CategoryNames::Text(names) => lookup.text(&names[i as usize]),
+            CategoryNames::Integer(names) => lookup.integer(names[i as usize]),
+            CategoryNames::Boolean(names) => lookup.boolean(names[i as usize]),
+        };
+        found.unwrap_or(unseen)
+    };
+    let of_label: Vec<u32> = (0..labels.len() as u32).map(code).collect();
+    Ok(codes.iter().map(|code| of_label[*code as usize]).collect())
+}

@@ -1,0 +1,117 @@
+//! What a fit begins with: nothing, a model whose trees come first, or what a snapshot has kept.
+
+use super::continued::{self, FitOptions};
+use super::measured::MeasuredRows;
+use super::model::Model;
+use super::params::BoostingParams;
+use super::rounds::Factors;
+use super::snapshot::{self, Snapshot};
+use crate::dataset::Input;
+use crate::error::{Error, Result};
+use crate::losses::Loss;
+use crate::model::History;
+
+/// The rounds that there are before a fit's first.
+pub(super) struct PriorRounds {
+    /// How many, and how many there are to be.
+    pub rounds: u32,
+    pub last: u32,
+    /// Their trees.
+    model: Option<Model>,
+    /// The scores of all rows after them, those of each set of scores one behind the other.
+    pub scores: Vec<Vec<f32>>,
+    /// The curves of the rows that are measured.
+    pub history: Option<History>,
+    pub factors: Factors,
+    /// Of what it is a fit, where snapshots are kept.
+    pub digest: u128,
+}
+
+impl PriorRounds {
+    /// Returns what the options give. `scores` are those before any tree, `[output][row]`, in units of `units`, of which the fit has `sets`;
+    /// `measured`: the rows that are measured, and the loss.
+    ///
+    /// # Errors
+    /// Where the fit can't go on from what is given.
+    pub fn new(
+        input: &Input<'_>,
+        params: &BoostingParams,
+        options: &FitOptions<'_>,
+        (scores, sets): (Vec<Vec<f32>>, usize),
+        units: &[f64],
+        (measured, loss): (Option<&MeasuredRows>, &dyn Loss),
+    ) -> Result<PriorRounds> {
+        let first = options.init_model.map_or(0, Model::rounds) as u32;
+        let last = first.checked_add(params.rounds()).filter(|n| *n <= 1_000_000);
+        let last = last.ok_or_else(|| {
+            Error::parameter("rounds", format!("{} more than the given model's {first} are over 1,000,000", params.rounds()))
+        })?;
+        let digest = options.snapshots.map_or(0, |_| snapshot::digest(input, params, options.init_model));
+        let positions = input.loss_columns.positions.as_ref();
+        if let Some(bytes) = options.snapshots.and_then(|s| s.saved()) {
+            let saved = Snapshot::from_bytes(bytes)?;
+            let rows = scores.first().map_or(0, Vec::len);
+            saved.check(digest, sets * scores.len(), rows, positions.map(|p| p.labels.len()), (first, last))?;
+            let Snapshot { rounds, model, scores, factors, .. } = saved;
+            return Ok(PriorRounds { rounds, last, history: model.history.clone(), model: Some(model), scores, factors, digest });
+        }
+        let mut prior = PriorRounds {
+            rounds: first,
+            last,
+            model: options.init_model.cloned(),
+            scores,
+            history: measured.and_then(MeasuredRows::history),
+            factors: Factors::default(),
+            digest,
+        };
+        if let Some(model) = options.init_model {
+            prior.replay(model, input, params, units, (measured, loss))?;
+            prior.factors.latest = positions.map(|positions| continued::factors(model, positions)).transpose()?;
+            let at_best = prior.history.as_ref().is_some_and(|h| !h.values.is_empty() && h.rounds_since_best() == 0);
+            prior.factors.best = prior.factors.latest.clone().filter(|_| at_best);
+        }
+        // A set of scores for each permutation of categories' statistics, all alike at first.
+        if sets > 1 {
+            prior.scores = (0..sets).flat_map(|_| prior.scores.clone()).collect();
+        }
+        Ok(prior)
+    }
+
+    /// Adds the scores of a model's trees, and measures them after each round.
+    fn replay(
+        &mut self,
+        model: &Model,
+        input: &Input<'_>,
+        params: &BoostingParams,
+        units: &[f64],
+        (measured, loss): (Option<&MeasuredRows>, &dyn Loss),
+    ) -> Result<()> {
+        let (history, loss_params) = (&mut self.history, params.loss_params());
+        continued::replay(model, input, units, &mut self.scores, |scores| {
+            let (Some(history), Some(measured)) = (history.as_mut(), measured) else { return Ok(()) };
+            let of_measured: Vec<Vec<f32>> = match input.held_out {
+                Some(marks) if !measured.needs_all_rows() => {
+                    let held_out = |of: &Vec<f32>| of.iter().zip(marks).filter(|(_, h)| **h).map(|(s, _)| *s).collect();
+                    scores.iter().map(held_out).collect()
+                }
+                _ => scores.to_vec(),
+            };
+            history.push_all(&measured.measure(&loss_params, loss, &of_measured)?, params.min_delta());
+            Ok(())
+        })
+    }
+
+    /// Returns the model of what there was before and of the trees since, of which `kept` rounds are kept.
+    ///
+    /// # Errors
+    /// Where the statistics of categories of both differ.
+    pub fn with(&self, later: Model, kept: u32) -> Result<Model> {
+        let Some(before) = &self.model else {
+            return Ok(Model { params: BoostingParams { rounds: Some(self.last), ..later.params }, ..later });
+        };
+        let later = Model { params: BoostingParams { rounds: Some(self.last), ..later.params }, ..later };
+        let before = before.clone();
+        let before = if kept < self.rounds { before.into_head(kept as usize)? } else { before };
+        before.joined(later)
+    }
+}

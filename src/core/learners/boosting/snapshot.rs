@@ -1,0 +1,201 @@
+//! The state of a fit after some of its rounds, as bytes: what a fit that was ended goes on from, to the same model.
+//!
+//! ```text
+//! envelope "GS"   digest of rows, parameters and the given model; rounds; the model so far (an envelope "GB");
+//!                 scores of all rows, [set][output][row]; what each position adds, latest and at the best round
+//! ```
+
+use super::model::Model;
+use super::params::BoostingParams;
+use super::rounds::Factors;
+use crate::column::Column;
+use crate::dataset::Input;
+use crate::envelope::{Envelope, Persisted};
+use crate::error::{Error, Result};
+use crate::parallel::interrupt;
+use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::Xxh3;
+
+/// The envelope of snapshots.
+const ENVELOPE: Envelope = Envelope {
+    kind: b"GS",
+    version: 1,
+    provenance: u32::MAX,
+    metadata: u32::MAX,
+    structs: u32::MAX,
+    noun: "snapshot",
+    description: "a snapshot of a fit of boosted trees",
+};
+
+/// What a snapshot holds, in this order.
+#[derive(Serialize, Deserialize)]
+struct Payload {
+    digest: [u64; 2],
+    rounds: u32,
+    model: Vec<u8>,
+    scores: Vec<Vec<f32>>,
+    latest: Option<Vec<f64>>,
+    best: Option<Vec<f64>>,
+}
+
+/// A fit after some of its rounds.
+pub(super) struct Snapshot {
+    /// Of what it is a fit ([`digest`]).
+    pub digest: u128,
+    /// The rounds that are done, those of a given model included.
+    pub rounds: u32,
+    /// The trees so far, with the curves of all rounds.
+    pub model: Model,
+    /// The scores of all rows, as devices have them.
+    pub scores: Vec<Vec<f32>>,
+    pub factors: Factors,
+}
+
+fn invalid(text: impl std::fmt::Display) -> Error {
+    Error::parameter("snapshot", format!("{text}: delete the file to begin anew, or name another"))
+}
+
+impl Snapshot {
+    /// Returns the bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let model = self.model.to_bytes();
+        let size = model.len() + self.scores.iter().map(|s| 4 * s.len()).sum::<usize>();
+        let payload = Payload {
+            digest: [self.digest as u64, (self.digest >> 64) as u64],
+            rounds: self.rounds,
+            model,
+            scores: self.scores.clone(),
+            latest: self.factors.latest.clone(),
+            best: self.factors.best.clone(),
+        };
+        ENVELOPE.seal(1, &payload, size)
+    }
+
+    /// Reads bytes that may come from anyone, in memory in proportion to their length.
+    ///
+    /// # Errors
+    /// Where they are not a snapshot, or hold no valid model.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Snapshot> {
+        let (_, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
+        let p = ENVELOPE.read::<Payload>(payload).map_err(invalid)?;
+        let model: Model = Persisted::open(&p.model).map_err(invalid)?;
+        let digest = u128::from(p.digest[0]) | u128::from(p.digest[1]) << 64;
+        Ok(Snapshot { digest, rounds: p.rounds, model, scores: p.scores, factors: Factors { latest: p.latest, best: p.best } })
+    }
+
+    /// Checks that it is one of this fit: of these rows and parameters, which have so many sets of scores and so many `positions`, and of
+    /// no more rounds than `rounds`, which are the given model's `first` and those to fit.
+    ///
+    /// # Errors
+    /// Saying what differs.
+    pub fn check(&self, digest: u128, scores: usize, rows: usize, positions: Option<usize>, (first, rounds): (u32, u32)) -> Result<()> {
+        if self.digest != digest {
+            return Err(invalid("it is of a fit of other rows, or with other parameters"));
+        }
+        let factors = |of: &Option<Vec<f64>>| of.as_ref().is_none_or(|f| Some(f.len()) == positions && f.iter().all(|x| x.is_finite()));
+        let fits = self.scores.len() == scores
+            && self.scores.iter().all(|s| s.len() == rows && s.iter().all(|x| x.is_finite()))
+            && factors(&self.factors.latest)
+            && factors(&self.factors.best)
+            && self.model.rounds() == self.rounds as usize
+            && self.rounds >= first
+            && self.model.history.as_ref().is_none_or(|history| history.values.len() == self.model.rounds());
+        if !fits {
+            return Err(invalid("it is damaged: its parts do not fit together"));
+        }
+        match self.rounds > rounds {
+            true => Err(invalid(format!("it has {} rounds, and this fit has {rounds}", self.rounds))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// Returns a digest of everything that a model depends on beside the number of its rounds: all that is read of the rows, parameters, and the
+/// bytes of the model that comes first. The same on every machine, and whatever the chunks and the device.
+pub(super) fn digest(input: &Input<'_>, params: &BoostingParams, init_model: Option<&Model>) -> u128 {
+    let mut all = Xxh3::new();
+    let params = BoostingParams { rounds: Some(1), ..params.kept() };
+    text(&mut all, &serde_json::to_string(&params.to_json()).unwrap_or_default());
+    text(&mut all, &input.target_name);
+    let (targets, times) = (input.target.several(), &input.loss_columns.times);
+    let one = match &input.target {
+        crate::dataset::Target::Numbers(column) => Some(column),
+        _ => None,
+    };
+    let roles: [Vec<&Column<'_>>; 7] = [
+        input.features.iter().collect(),
+        one.into_iter().chain(targets).collect(),
+        input.weight.iter().collect(),
+        input.baseline.iter().collect(),
+        input.loss_columns.numbers.iter().collect(),
+        [&times.event, &times.lower, &times.upper].into_iter().flatten().collect(),
+        input.evaluation.columns.iter().collect(),
+    ];
+    for (number, columns) in roles.iter().enumerate() {
+        all.update(&[number as u8]);
+        columns.par_iter().map(|column| of_column(column)).collect::<Vec<u128>>().iter().for_each(|d| all.update(&d.to_le_bytes()));
+    }
+    // Of roles that are there behind a mark of which.
+    let mut mark = 16u8;
+    let mut next = |all: &mut Xxh3| {
+        mark += 1;
+        all.update(&[mark]);
+    };
+    if let crate::dataset::Target::Classes { codes, labels } = &input.target {
+        next(&mut all);
+        text(&mut all, &format!("{labels:?}"));
+        integers(&mut all, codes);
+    }
+    next(&mut all);
+    let marks: Vec<u8> = input.held_out.unwrap_or_default().iter().map(|h| u8::from(*h)).collect();
+    all.update(&marks);
+    next(&mut all);
+    integers(&mut all, input.loss_columns.groups.as_deref().unwrap_or_default());
+    next(&mut all);
+    if let Some(positions) = &input.loss_columns.positions {
+        text(&mut all, &format!("{:?}", positions.labels));
+        integers(&mut all, &positions.codes);
+    }
+    next(&mut all);
+    if let Some(sets) = &input.evaluation.sets {
+        text(&mut all, &format!("{:?}", sets.names));
+        integers(&mut all, &sets.of_row);
+    }
+    next(&mut all);
+    all.update(&init_model.map(Model::to_bytes).unwrap_or_default());
+    all.digest128()
+}
+
+fn text(all: &mut Xxh3, text: &str) {
+    all.update(&(text.len() as u64).to_le_bytes());
+    all.update(text.as_bytes());
+}
+
+fn integers(all: &mut Xxh3, values: &[u32]) {
+    all.update(&(values.len() as u64).to_le_bytes());
+    values.iter().for_each(|x| all.update(&x.to_le_bytes()));
+}
+
+/// Returns a digest of a column: its name, its type, and its values as a fit reads them.
+fn of_column(column: &Column<'_>) -> u128 {
+    let mut all = Xxh3::new();
+    text(&mut all, column.name());
+    text(&mut all, &column.dtype().to_string());
+    if let Some(codes) = column.category_codes() {
+        text(&mut all, &column.categories().map_or(String::new(), |labels| format!("{labels:?}")));
+        integers(&mut all, codes);
+        return all.digest128();
+    }
+    let (mut buffer, mut bytes) = ([0.0; 1024], Vec::with_capacity(8 * 1024));
+    for start in (0..column.len()).step_by(buffer.len()) {
+        interrupt::poll();
+        let values = &mut buffer[..1024.min(column.len() - start)];
+        column.read_f64(start, values);
+        bytes.clear();
+        // Null and all NaN are the same.
+        values.iter().for_each(|x| bytes.extend_from_slice(&if x.is_nan() { f64::NAN } else { *x }.to_bits().to_le_bytes()));
+        all.update(&bytes);
+    }
+    all.digest128()
+}

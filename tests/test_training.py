@@ -1,0 +1,285 @@
+"""Fits that go on from a model or from a snapshot, and what is told of them meanwhile."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import polars_taiga as tg
+import pytest
+
+FEATURES = ("a", "b", "c", "d")
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"policy": "leafwise", "leaves": 11, "row_sample": "goss"},
+    {"policy": "depthwise", "row_sample": "mvs", "feature_fraction": 0.7, "seed": 3},
+    {"loss": "mae", "row_sample": "bernoulli"},
+    {"eval": "held", "early_stopping": 5, "metric": ["mae", "rmse"], "eval_train": True, "learning_rate": 0.5},
+    {"weight": "w", "loss": "huber", "n_threads": 3},
+]
+
+
+@pytest.mark.parametrize("params", WAYS)
+def test_60_rounds_and_40_more_are_100(df: pl.DataFrame, params: dict[str, Any]) -> None:
+    """To the byte, whatever the parameters, the threads and the chunks."""
+    whole = df.taiga.fit_gbdt("y", *FEATURES, rounds=100, **params)
+    first = df.taiga.fit_gbdt("y", *FEATURES, rounds=60, **{**params, "n_threads": 1})
+    chunked = pl.concat([df[:700], df[700:]], rechunk=False)
+    rest = 100 - first.rounds
+    model = chunked.taiga.fit_gbdt("y", *FEATURES, rounds=rest, init_model=first, **params)
+    assert model.to_bytes() == whole.to_bytes()
+
+
+@pytest.mark.parametrize("target", ["flag", "kind"])
+def test_classes_and_categories_go_on(df: pl.DataFrame, target: str) -> None:
+    """Categories that are split one by one or in subsets; ordered statistics are an error that says why."""
+    table = df.with_columns(s=pl.format("s{}", (pl.col("group") * 7 + pl.int_range(pl.len()) % 3) % 9))
+    for params in ({"cat_method": "one_hot"}, {"cat_method": "partition", "policy": "depthwise"}):
+        columns: tuple[str, ...] = (*FEATURES, "s")
+        whole = table.taiga.fit_gbdt(target, *columns, rounds=20, **params)  # type: ignore[arg-type]
+        first = table.taiga.fit_gbdt(target, *columns, rounds=8, **params)  # type: ignore[arg-type]
+        more = table.lazy().taiga.fit_gbdt(target, *columns, rounds=12, init_model=first.to_bytes(), **params)  # type: ignore[arg-type]
+        assert more.to_bytes() == whole.to_bytes()
+    first = table.taiga.fit_gbdt(target, *FEATURES, "s", rounds=3)
+    with pytest.raises(
+        pl.exceptions.ComputeError, match=r'parameter `init_model`: cat_method="ctr" orders rows.*snapshot'
+    ):
+        table.taiga.fit_gbdt(target, *FEATURES, "s", rounds=3, init_model=first)
+
+
+def test_unseen_categories_are_numbered_behind_the_known_ones() -> None:
+    """Each model's trees go on saying what they said of the categories that they knew."""
+    old = pl.DataFrame({"s": ["u", "v", "w"] * 40}).with_columns(y=(pl.col("s") == "v").cast(pl.Float64))
+    new = pl.DataFrame({"s": ["x", "v", "y", None] * 40}).with_columns(
+        y=(pl.col("s") == "x").fill_null(False).cast(pl.Float64)
+    )
+    first = old.taiga.fit_gbdt("y", "s", rounds=5, cat_method="one_hot")
+    both = new.taiga.fit_gbdt("y", "s", rounds=50, cat_method="one_hot", init_model=first)
+    same = pl.concat([old, new]).select(pl.col("s"))
+    head = same.select(both=tg.predict(both, rounds=5), first=tg.predict(first))
+    assert head["both"].to_list() == head["first"].to_list()
+    told = new.select("s", p=tg.predict(both)).unique().sort("p")
+    assert told["s"][-1] == "x"
+
+
+def test_a_model_for_each_group_goes_on(df: pl.DataFrame) -> None:
+    """By an expression of each group's earlier model; null begins anew."""
+    fit = tg.fit_gbdt("y", *FEATURES, rounds=4)
+    models = df.filter(pl.col("group") > 0).group_by("group").agg(earlier=fit)
+    joined = df.join(models, on="group", how="left", maintain_order="left")
+    again = joined.group_by("group").agg(
+        model=tg.fit_gbdt("y", *FEATURES, rounds=3, init_model=pl.col("earlier").first())
+    )
+    seven = df.group_by("group").agg(model=tg.fit_gbdt("y", *FEATURES, rounds=7))
+    three = df.filter(pl.col("group") == 0).select(tg.fit_gbdt("y", *FEATURES, rounds=3)).item()
+    want = dict(seven.iter_rows()) | {0: three}
+    assert dict(again.iter_rows()) == want
+
+
+def test_what_can_not_go_on_is_told(df: pl.DataFrame, regression: tg.Model) -> None:
+    """Naming what differs."""
+    for call, match in [
+        ({"loss": "mae"}, 'fitted with loss="rmse", and this fit has "mae"'),
+        ({"features": ("a", "b")}, "its feature|it has 4 features, and this fit has 2"),
+        ({"features": ("b", "a", "c", "d")}, "its feature 1 is `a`, and this fit's is `b`"),
+        ({"target": "flag"}, 'loss="rmse", and this fit has "logloss"'),
+    ]:
+        features, target = call.pop("features", FEATURES), call.pop("target", "y")
+        with pytest.raises(pl.exceptions.ComputeError, match=f"parameter `init_model`: .*({match})"):
+            df.taiga.fit_gbdt(target, *features, init_model=regression, **call)
+    flag = df.taiga.fit_gbdt("flag", *FEATURES, positive=False, rounds=2)
+    with pytest.raises(pl.exceptions.ComputeError, match=r"it has the classes .*, and the target has the classes "):
+        df.taiga.fit_gbdt("flag", *FEATURES, init_model=flag)
+    with pytest.raises(ValueError, match="these bytes are not a polars-taiga model"):
+        tg.fit_gbdt("y", *FEATURES, init_model=b"PAR1")
+    with pytest.raises(TypeError, match="parameter `init_model`: DataFrame is no Model"):
+        tg.fit_gbdt("y", *FEATURES, init_model=df)  # type: ignore[arg-type]
+    forest = df.taiga.fit_forest("y", *FEATURES, trees=2)
+    with pytest.raises(pl.exceptions.ComputeError, match=r"parameter `init_model`: .*not a model of boosted trees"):
+        df.taiga.fit_gbdt("y", *FEATURES, init_model=forest)
+    with pytest.raises(pl.exceptions.ComputeError, match="parameter `init_model`: it is f64, not a model's bytes"):
+        df.taiga.fit_gbdt("y", *FEATURES, init_model=pl.col("a"))
+
+
+def test_estimators_go_on(df: pl.DataFrame) -> None:
+    """By `fit(…, init_model=)`, with a callback."""
+    from polars_taiga.sklearn import GbdtClassifier, GbdtRegressor
+
+    X, seen = df.select(FEATURES), []  # noqa: N806
+    for cls, y in ((GbdtRegressor, df["y"]), (GbdtClassifier, df["kind"])):
+        first = cls(rounds=3).fit(X, y)
+        more = cls(rounds=4).fit(X, y, init_model=first.model_, callback=lambda done, _: seen.append(done))
+        assert more.model_.to_bytes() == cls(rounds=7).fit(X, y).model_.to_bytes()
+    assert seen == [4, 5, 6, 7] * 2
+    with pytest.raises(ZeroDivisionError):
+        GbdtRegressor(rounds=3).fit(X, df["y"], callback=lambda *_: 1 / 0)
+
+
+def test_a_callback_sees_every_round_and_may_end_the_fit(df: pl.DataFrame) -> None:
+    """With what `Model.history` says afterwards."""
+    seen: list[tuple[int, dict[str, float]]] = []
+
+    def watch(done: int, metrics: Mapping[str, float]) -> bool:
+        seen.append((done, dict(metrics)))
+        return done == 6
+
+    how: dict[str, Any] = {"eval": "held", "metric": ["rmse", "mae"], "eval_train": True}
+    model = df.taiga.fit_gbdt("y", *FEATURES, rounds=50, callback=watch, **how)
+    assert model.rounds == 6
+    assert [done for done, _ in seen] == [1, 2, 3, 4, 5, 6]
+    told = model.history.drop("round", "best")
+    assert [metrics for _, metrics in seen] == told.to_dicts()
+    # What the callback does is no part of the model, but for where it ends it.
+    whole = df.taiga.fit_gbdt("y", *FEATURES, rounds=50, **how)
+    assert model.predict(df).to_list() == df.select(tg.predict(whole, rounds=6)).to_series().to_list()
+
+
+def test_an_exception_ends_the_fit_and_comes_back(df: pl.DataFrame) -> None:
+    """As itself where the package runs the query, as an error that tells it elsewhere."""
+
+    class OwnError(Exception):
+        """One that nobody else raises."""
+
+    def fail(done: int, metrics: Mapping[str, float]) -> None:
+        if done == 3:
+            msg = f"no more than {metrics}"
+            raise OwnError(msg)
+
+    with pytest.raises(OwnError, match=r"no more than {}"):
+        df.taiga.fit_gbdt("y", *FEATURES, callback=fail)
+    with pytest.raises(
+        pl.exceptions.ComputeError, match="parameter `callback`: it raised OwnError after round 3: no more than"
+    ):
+        df.select(tg.fit_gbdt("y", *FEATURES, callback=fail))
+    with pytest.raises(TypeError, match="parameter `callback`: int is no function"):
+        tg.fit_gbdt("y", *FEATURES, callback=3)  # type: ignore[arg-type]
+
+
+def test_queries_within_callbacks_do_not_wait_for_ever() -> None:
+    """A callback may fit and predict itself, on one thread of Polars and on several, also in groups side by side."""
+    program = """
+import polars as pl, polars_taiga as tg
+df = pl.DataFrame({"x": range(200_000)}).with_columns(y=(pl.col("x") * 7919 % 1009).cast(pl.Float64), g=pl.col("x") % 5)
+inner = df.taiga.fit_gbdt("y", "x", rounds=2)
+def nested(done, metrics):
+    assert df.select(tg.predict(inner, "x").sum()).item() > 0
+    assert df.taiga.fit_gbdt("y", "x", rounds=2).to_bytes() == inner.to_bytes()
+print(df.taiga.fit_gbdt("y", "x", rounds=3, callback=nested).rounds)
+print(df.group_by("g").agg(tg.fit_gbdt("y", "x", rounds=2, callback=nested)).height)
+print(df.group_by("g").agg(tg.fit_gbdt("y", "x", rounds=2, callback=nested, n_threads=2)).height)
+"""
+    for threads in ("1", "4"):
+        env = {"POLARS_MAX_THREADS": threads, "PATH": "", "PYTHONPATH": ":".join(sys.path)}
+        ran = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, env=env, timeout=300, check=False
+        )
+        assert ran.stdout.split() == ["3", "5", "5"], ran.stderr
+
+
+def test_lines_of_rounds(capfd: pytest.CaptureFixture[str], df: pl.DataFrame) -> None:
+    """Every so many rounds one, on standard error."""
+    df.taiga.fit_gbdt("y", *FEATURES, rounds=7, eval="held", verbose=3, progress=False)
+    lines = capfd.readouterr().err.splitlines()
+    assert [line.rsplit(" ", 1)[0] for line in lines] == ["fit_gbdt rounds 3, rmse", "fit_gbdt rounds 6, rmse"]
+    for quiet in (False, 0, -1):
+        df.taiga.fit_gbdt("y", *FEATURES, rounds=3, verbose=quiet)
+    assert capfd.readouterr().err == ""
+    with pytest.raises(TypeError, match="parameter `verbose`: 'yes' is no number of rounds"):
+        tg.fit_gbdt("y", *FEATURES, verbose="yes")  # type: ignore[arg-type]
+
+
+def test_min_delta_stops_sooner(df: pl.DataFrame) -> None:
+    """A round that is better by less than it does not count as better; the kept round is the last that does."""
+    how: dict[str, Any] = {"eval": "held", "early_stopping": 4, "rounds": 300}
+    far, near = (
+        df.taiga.fit_gbdt("y", *FEATURES, **how),
+        df.taiga.fit_gbdt("y", *FEATURES, early_stopping_min_delta=0.01, **how),
+    )
+    assert near.rounds < far.rounds
+    values = near.history["rmse"].to_list()
+    best, kept = values[0], 0
+    for i, value in enumerate(values):
+        if value < best - 0.01:
+            best, kept = value, i
+    assert (near.rounds, len(values)) == (kept + 1, kept + 5)
+    assert tg.Model(near.to_bytes()).params["early_stopping_min_delta"] == 0.01
+    with pytest.raises(ValueError, match=r"early_stopping_min_delta.*counts only beside"):
+        tg.fit_gbdt("y", *FEATURES, eval="held", early_stopping_min_delta=0.01)
+
+
+KILLED = """
+import sys
+import polars as pl, polars_taiga as tg
+df = pl.DataFrame({"x": range(30_000)}).with_columns(
+    y=(pl.col("x") * 7919 % 1009).cast(pl.Float64), s=pl.format("s{}", pl.col("x") % 50), held=pl.col("x") % 7 == 0
+)
+def tell(done, metrics):
+    print(done, flush=True)
+    sys.stdin.readline()
+model = df.taiga.fit_gbdt(
+    "y", "x", "s", rounds=200, eval="held", row_sample="bernoulli",
+    snapshot=sys.argv[1] or None, snapshot_every=3, callback=tell,
+)
+model.save(sys.argv[2])
+"""
+
+
+def test_a_fit_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
+    """Killed at 20 random moments; with ordered statistics of categories, a sample of rows and held-out rows."""
+    whole, resumed, file = tmp_path / "whole", tmp_path / "resumed", tmp_path / "fit.snapshot"
+
+    def to_the_end(snapshot: str, model: Path) -> int:
+        run = [sys.executable, "-c", KILLED, snapshot, str(model)]
+        done = subprocess.run(run, check=True, capture_output=True, stdin=subprocess.DEVNULL, text=True)
+        return int(done.stdout.split()[0])
+
+    assert to_the_end("", whole) == 1
+    dice, began = random.Random(5), []
+    for _ in range(20):
+        run = [sys.executable, "-c", KILLED, str(file), str(resumed)]
+        child = subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert child.stdin is not None
+        assert child.stdout is not None
+        began.append(int(child.stdout.readline()))
+        # It goes through so many more rounds at most, and is killed while it does.
+        child.stdin.write("\n" * dice.randint(2, 9))
+        child.stdin.flush()
+        time.sleep(dice.random() * 0.03)
+        child.kill()
+        child.communicate()
+    began.append(to_the_end(str(file), resumed))
+    assert began == sorted(began)
+    assert 1 < began[-1] < 200
+    assert resumed.read_bytes() == whole.read_bytes()
+
+
+def test_a_snapshot_is_of_one_fit(df: pl.DataFrame, tmp_path: Path) -> None:
+    """Of the rows and the parameters; a longer fit goes on from it."""
+    file = tmp_path / "fit.snapshot"
+    whole = df.taiga.fit_gbdt("y", *FEATURES, rounds=20)
+    assert df.taiga.fit_gbdt("y", *FEATURES, rounds=20, snapshot=file, snapshot_every=6).to_bytes() == whole.to_bytes()
+    seen: list[int] = []
+    longer = df.taiga.fit_gbdt(
+        "y", *FEATURES, rounds=25, snapshot=str(file), callback=lambda done, _: seen.append(done)
+    )
+    assert longer.to_bytes() == df.taiga.fit_gbdt("y", *FEATURES, rounds=25).to_bytes()
+    assert seen[0] == 19
+    for table, params in ((df[1:], {}), (df, {"l2": 2.0}), (df, {"init_model": whole})):
+        with pytest.raises(
+            pl.exceptions.ComputeError,
+            match="parameter `snapshot`: it is of a fit of other rows, or with other parameters",
+        ):
+            table.taiga.fit_gbdt("y", *FEATURES, rounds=25, snapshot=file, **params)
+    file.write_bytes(file.read_bytes()[:-9])
+    with pytest.raises(pl.exceptions.ComputeError, match="parameter `snapshot`: the value is cut"):
+        df.taiga.fit_gbdt("y", *FEATURES, snapshot=file)
+    with pytest.raises(pl.exceptions.ComputeError, match=r"parameter `snapshot`: .* can't be (read|written)"):
+        df.taiga.fit_gbdt("y", *FEATURES, snapshot=tmp_path, snapshot_every=1)
+    with pytest.raises(ValueError, match="parameter `snapshot_every`: 0 is not between 1 and"):
+        tg.fit_gbdt("y", *FEATURES, snapshot=file, snapshot_every=0)
