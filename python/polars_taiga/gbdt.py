@@ -389,8 +389,8 @@ def fit_gbdt(
         were best, in proportion to the rows. (Where the hidden rows are less than a fiftieth, the trees without them
         stay.) `Model.params` tells the number, and a fit that is given it makes the same model. With `early_stopping`
         the rows of `eval` decide instead. 100 for fewer than 50 rows, a loss of one's own, the losses of ranking and of
-        survival, and with `init_model` or `snapshot`. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
-        `iterations`.)
+        survival, and with `init_model` or `snapshot`. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM:
+        `num_iterations`; CatBoost: `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on
         tables of fewer than 5,000 training rows: `0.1 * (rows / 5000) ** 0.25`. (XGBoost: `eta`.)
