@@ -113,8 +113,8 @@ class GbdtParams(TypedDict, total=False):
     rank_position_l2: float | None
     aft_distribution: Literal["normal", "logistic", "extreme"] | None
     aft_scale: float | None
-    rounds: int
-    learning_rate: float
+    rounds: int | None
+    learning_rate: float | None
     policy: Literal["symmetric", "depthwise", "leafwise"]
     depth: int | None
     leaves: int | None
@@ -382,11 +382,18 @@ def fit_gbdt(
         The scale of that distribution, in units of the logarithm of time, 1e-6 to 1e6; default 1. (XGBoost:
         `aft_loss_distribution_scale`; CatBoost: `scale`.)
     rounds
-        Rounds of boosting, 1 to 1,000,000; default 100. A round fits a tree, and of several classes one for
-        each of them (see `multi_strategy`). (XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost:
-        `iterations`.)
+        Rounds of boosting, 1 to 1,000,000. A round fits a tree, and of several classes one for each of them (see
+        `multi_strategy`). Default: as many as the table is worth. A fifth of the training rows is hidden (of each
+        class, drawn by `seed`; about 5,000 rows at most), rounds are made without them until their loss has not fallen
+        for `3 / learning_rate` of these, after `60 / learning_rate` at the latest, and then with all rows as many as
+        were best, in proportion to the rows. (Where the hidden rows are less than a fiftieth, the trees without them
+        stay.) `Model.params` tells the number, and a fit that is given it makes the same model. With `early_stopping`
+        the rows of `eval` decide instead. 100 for fewer than 50 rows, a loss of one's own, the losses of ranking and of
+        survival, and with `init_model` or `snapshot`. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM:
+        `num_iterations`; CatBoost: `iterations`.)
     learning_rate
-        What each leaf's value is multiplied by, positive; default 0.1. (XGBoost: `eta`.)
+        What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on
+        tables of fewer than 5,000 training rows: `0.1 * (rows / 5000) ** 0.25`. (XGBoost: `eta`.)
     policy
         How a tree grows. Default `"symmetric"`: one split for all nodes of a level (CatBoost's
         oblivious trees). `"depthwise"`: a split for every node, level by level (XGBoost).

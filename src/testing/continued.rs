@@ -48,7 +48,7 @@ impl Snapshots for Kept {
 }
 
 fn on(case: &RandomFit, device: &str, threads: u32) -> BoostingParams {
-    BoostingParams { rounds: ROUNDS, n_threads: Some(threads), device: device.into(), ..case.params.clone() }
+    BoostingParams { rounds: Some(ROUNDS), n_threads: Some(threads), device: device.into(), ..case.params.clone() }
 }
 
 /// What became of going on from a model.
@@ -68,10 +68,10 @@ pub fn go_on_from_a_model(seed: u64, devices: [&str; 2]) -> Continued {
     let input = case.input(Column::from_f64);
     let all = on(&case, devices[1], 2);
     let Ok(whole) = fit(&input, &all, &Quiet) else { return Continued::None };
-    let fewer = BoostingParams { rounds: 1 + (seed % u64::from(ROUNDS - 1)) as u32, ..on(&case, devices[0], 1) };
+    let fewer = BoostingParams { rounds: Some(1 + (seed % u64::from(ROUNDS - 1)) as u32), ..on(&case, devices[0], 1) };
     let first = fit(&input, &fewer, &Quiet).expect("a fit of fewer rounds");
     let first = Model::from_bytes(&first.to_bytes()).expect("a model");
-    let rest = BoostingParams { rounds: ROUNDS - first.rounds() as u32, ..all.clone() };
+    let rest = BoostingParams { rounds: Some(ROUNDS - first.rounds() as u32), ..all.clone() };
     match fit_with(&input, &rest, &FitOptions { init_model: Some(&first), ..FitOptions::default() }, &Quiet) {
         Ok(model) => {
             assert!(model.to_bytes() == whole.to_bytes(), "seed {seed}: {all:?}");

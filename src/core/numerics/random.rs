@@ -21,6 +21,7 @@ pub enum Purpose {
     TargetTies,
     ImportanceShuffle,
     RankingLoss,
+    HiddenRows,
 }
 
 /// Mixes 64 bits by SplitMix64's finalizer.

@@ -70,7 +70,7 @@ fn main() {
     }
     let params = BoostingParams::from_json(&params).unwrap();
     if device != "cpu" {
-        fit(&input, &BoostingParams { rounds: 3, ..params.clone() }, &Quiet).unwrap();
+        fit(&input, &BoostingParams { rounds: Some(3), ..params.clone() }, &Quiet).unwrap();
     }
     let clock = Clock::new();
     let model = fit(&input, &params, &clock).unwrap();

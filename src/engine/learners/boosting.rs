@@ -42,7 +42,7 @@ pub use taiga_core::learners::boosting::*;
 ///     loss_columns: Default::default(),
 ///     evaluation: Default::default(),
 /// };
-/// let params = BoostingParams { rounds: 20, depth: Some(1), ..Default::default() };
+/// let params = BoostingParams { rounds: Some(20), depth: Some(1), ..Default::default() };
 /// let model = fit(&input, &params, &Quiet).unwrap();
 /// assert_eq!(model.rounds(), 20);
 /// assert_eq!(model.features[0].borders, vec![30.5]);

@@ -15,6 +15,7 @@ use super::several::{self, OneTarget};
 use super::snapshot::Snapshot;
 use super::steps::{Announced, Extent, TrainingData, TreeDevices, TreeSteps};
 use super::units::settle;
+use super::untold_rounds::fit_untold;
 use super::{needed, prepare};
 use crate::collective::RowShard;
 use crate::column::FeatureType;
@@ -72,7 +73,7 @@ fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
 
-fn fit_on(
+pub(super) fn fit_on(
     pool: &ThreadPool,
     input: &Input<'_>,
     params: &BoostingParams,
@@ -107,6 +108,10 @@ fn fit_on(
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.features[0].len() - input.held_out_rows();
         return fit_on(pool, &table, params, options, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
+    }
+    if params.rounds.is_none() {
+        drop((data, reserved));
+        return fit_untold(pool, input, params, options, (kind, raw_loss.as_ref()), devices, monitor);
     }
     fit_checked(pool, input, params, options, devices, monitor, CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
 }
@@ -243,14 +248,14 @@ fn fit_checked(
         && loss.leaf_rule(0) == LeafRule::Newton
         && !shares_trees
         && units.len() == 1;
-    let trees = u64::from(prior.rounds + params.rounds) * outputs as u64;
-    let announced = sure.then_some(Announced { learning_rate: params.learning_rate, trees });
+    let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
+    let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
     let mut targets = targets.into_iter();
     let target = targets.next().unwrap_or_default();
     let rows = target.len();
     let weight_unit = data.weight_unit;
     let rank_position_l2 = params.rank_position_l2.or(positions.map(|_| 0.0));
-    let rule = StepRule { learning_rate: params.learning_rate, l2: rank_position_l2.unwrap_or(0.0) };
+    let rule = StepRule { learning_rate: params.learning_rate(), l2: rank_position_l2.unwrap_or(0.0) };
     let bias = positions.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
     let bias = match &prior.factors.latest {
         Some(factors) => bias.map(|bias| bias.with_factors(factors.clone())),
@@ -308,7 +313,7 @@ fn fit_checked(
     };
     // Every output has a histogram of each node.
     let histograms = if shares_trees { outputs } else { 1 };
-    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds as usize * outputs };
+    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
         let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), ..Boosted::default() };

@@ -23,6 +23,7 @@ mod snapshot;
 pub mod steps;
 mod ties;
 pub mod units;
+pub mod untold_rounds;
 
 pub use constant::constant;
 pub use continued::{FitOptions, Snapshots};

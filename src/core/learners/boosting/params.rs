@@ -1,5 +1,6 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
+use super::untold_rounds::{LEARNING_RATE, ROUNDS};
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Target};
@@ -68,7 +69,7 @@ learner_params! {
     /// ```
     /// use taiga_core::learners::boosting::BoostingParams;
     /// let params = BoostingParams::from_json(&serde_json::json!({"rounds": 50, "policy": "leafwise"})).unwrap();
-    /// assert_eq!(params.rounds, 50);
+    /// assert_eq!(params.rounds, Some(50));
     /// let error = BoostingParams::from_json(&serde_json::json!({"round": 50})).unwrap_err();
     /// assert_eq!(error.to_string(), "there is no parameter `round`; did you mean `rounds`?");
     /// ```
@@ -114,10 +115,11 @@ learner_params! {
         /// The scale of that distribution, in units of the logarithm of time; 1 unless told otherwise.
         pub aft_scale: Option<f64> = None => By(Self::check_aft_scale),
 
-        /// The number of boosting rounds: a round makes a tree for each output.
-        pub rounds: u32 = 100 => Between(1, 1_000_000),
-        /// What each leaf's value is multiplied by.
-        pub learning_rate: f64 = 0.1 => Positive,
+        /// The number of boosting rounds: a round makes a tree for each output. Unless told otherwise as many as do best on a hidden part of
+        /// the rows ([`untold_rounds`](super::untold_rounds)).
+        pub rounds: Option<u32> = None => Between(1, Self::MOST_ROUNDS),
+        /// What each leaf's value is multiplied by; unless told otherwise 0.1, and less on small tables where `rounds` is not told either.
+        pub learning_rate: Option<f64> = None => Positive,
         /// How a tree grows.
         pub policy: Policy = Policy::Symmetric,
         /// The largest depth; 6 unless told otherwise, and 63 under `leafwise`, which is the most.
@@ -215,6 +217,19 @@ learner_params! {
 }
 
 impl BoostingParams {
+    /// The most rounds of a fit.
+    pub const MOST_ROUNDS: u64 = 1_000_000;
+
+    /// The number of rounds: where it is not told, that of a fit that can't find it.
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(ROUNDS)
+    }
+
+    /// What each leaf's value is multiplied by: where it is not told, that of a fit whose rounds are told.
+    pub fn learning_rate(&self) -> f64 {
+        self.learning_rate.unwrap_or(LEARNING_RATE)
+    }
+
     /// What the losses and metrics read.
     pub fn loss_params(&self) -> LossParams {
         LossParams {
@@ -246,6 +261,8 @@ impl BoostingParams {
         let focal_gamma = self.focal_gamma.or((self.loss == LossKind::Focal).then_some(params.focal.gamma));
         let (ranks, is_aft) = (self.loss.reads_groups(), self.loss == LossKind::Aft);
         BoostingParams {
+            rounds: Some(self.rounds()),
+            learning_rate: Some(self.learning_rate()),
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             focal_gamma,

@@ -42,9 +42,9 @@ impl PriorRounds {
         (measured, loss): (Option<&MeasuredRows>, &dyn Loss),
     ) -> Result<PriorRounds> {
         let first = options.init_model.map_or(0, Model::rounds) as u32;
-        let last = first.checked_add(params.rounds).filter(|n| *n <= 1_000_000);
+        let last = first.checked_add(params.rounds()).filter(|n| *n <= 1_000_000);
         let last = last.ok_or_else(|| {
-            Error::parameter("rounds", format!("{} more than the given model's {first} are over 1,000,000", params.rounds))
+            Error::parameter("rounds", format!("{} more than the given model's {first} are over 1,000,000", params.rounds()))
         })?;
         let digest = options.snapshots.map_or(0, |_| snapshot::digest(input, params, options.init_model));
         let positions = input.loss_columns.positions.as_ref();
@@ -106,8 +106,10 @@ impl PriorRounds {
     /// # Errors
     /// Where the statistics of categories of both differ.
     pub fn with(&self, later: Model, kept: u32) -> Result<Model> {
-        let Some(before) = &self.model else { return Ok(Model { params: BoostingParams { rounds: self.last, ..later.params }, ..later }) };
-        let later = Model { params: BoostingParams { rounds: self.last, ..later.params }, ..later };
+        let Some(before) = &self.model else {
+            return Ok(Model { params: BoostingParams { rounds: Some(self.last), ..later.params }, ..later });
+        };
+        let later = Model { params: BoostingParams { rounds: Some(self.last), ..later.params }, ..later };
         let before = before.clone();
         let before = if kept < self.rounds { before.into_head(kept as usize)? } else { before };
         before.joined(later)

@@ -229,7 +229,7 @@ impl Rounds<'_> {
                 values
             }
         };
-        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate) as f32).collect();
+        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate()) as f32).collect();
         if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
             return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
         }

@@ -115,7 +115,7 @@ impl Snapshot {
 /// bytes of the model that comes first. The same on every machine, and whatever the chunks and the device.
 pub(super) fn digest(input: &Input<'_>, params: &BoostingParams, init_model: Option<&Model>) -> u128 {
     let mut all = Xxh3::new();
-    let params = BoostingParams { rounds: 1, ..params.kept() };
+    let params = BoostingParams { rounds: Some(1), ..params.kept() };
     text(&mut all, &serde_json::to_string(&params.to_json()).unwrap_or_default());
     text(&mut all, &input.target_name);
     let (targets, times) = (input.target.several(), &input.loss_columns.times);

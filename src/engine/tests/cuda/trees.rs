@@ -34,6 +34,18 @@ fn plain_fits() {
     }
 }
 
+/// Proves equal bytes where a fit finds its rounds on a hidden part, and where the trees without it are the model's.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn rounds_that_are_found() {
+    gpu();
+    for (rows, loss, step) in [(60, "rmse", 0.3), (3000, "logloss", 0.3), (20_000, "multiclass", 0.5), (260_000, "rmse", 1.0)] {
+        let t = table(rows, 6, loss, 1);
+        let p = params(json!({ "loss": loss, "learning_rate": step, "depth": 3 }));
+        compare(&t, &p, &format!("{loss}, {rows} rows"));
+    }
+}
+
 /// Proves equal bytes under every policy, loss and way to draw rows, with feature fractions,
 /// weights, constraints, held-out rows and early stopping dealt out over the combinations.
 #[test]

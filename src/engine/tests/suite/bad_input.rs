@@ -219,7 +219,7 @@ fn parameters_out_of_range_are_refused() {
             BoostingParams { l1: value, ..p.clone() },
             BoostingParams { min_gain: value, ..p.clone() },
             BoostingParams { min_child_weight: Some(value), ..p.clone() },
-            BoostingParams { learning_rate: value, ..p.clone() },
+            BoostingParams { learning_rate: Some(value), ..p.clone() },
             BoostingParams { huber_delta: Some(value), ..p.clone() },
             BoostingParams { feature_fraction: value, ..p.clone() },
             BoostingParams { feature_fraction_level: value, ..p.clone() },

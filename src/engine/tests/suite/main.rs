@@ -35,6 +35,7 @@ mod boosting {
     mod several_targets;
     mod survival;
     mod ties;
+    mod untold_rounds;
 }
 
 mod column {

@@ -41,7 +41,7 @@ impl Table {
     }
 
     fn boosted(&self, target: Target<'_>, positive: Option<Label>) -> taiga_engine::Result<Model> {
-        let params = BoostingParams { rounds: 2, depth: Some(2), positive, ..Default::default() };
+        let params = BoostingParams { rounds: Some(2), depth: Some(2), positive, ..Default::default() };
         let (features, target_name) = (self.features(), "y".into());
         boosting::fit(
             &taiga_engine::dataset::Input {

@@ -210,7 +210,7 @@ mod tests {
             history.push(value);
         });
         Model {
-            params: BoostingParams { rounds: 2, ..Default::default() },
+            params: BoostingParams { rounds: Some(2), ..Default::default() },
             loss: LossKind::Logloss,
             target: "y \"\n".into(),
             features: vec![
@@ -283,7 +283,7 @@ mod tests {
     fn the_head_leaves_out_what_it_does_not_ask() {
         let head = model().into_head(1).expect("a head");
         head.validate().expect("a valid model");
-        assert_eq!((head.rounds(), head.params.rounds), (1, 1));
+        assert_eq!((head.rounds(), head.params.rounds), (1, Some(1)));
         // Behind all borders is behind none.
         assert_eq!((head.features[0].borders.as_slice(), head.tables.len(), head.derived.len()), (&[][..], 0, 1));
         assert_eq!(head.trees[0].splits().map(|s| (s.feature, s.border)).collect::<Vec<_>>(), [(0, 0), (2, 0)]);

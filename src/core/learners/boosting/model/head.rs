@@ -27,7 +27,7 @@ impl Model {
         if rounds >= self.rounds() {
             return Ok(self);
         }
-        self.params.rounds = rounds as u32;
+        self.params.rounds = Some(rounds as u32);
         // Those of positions are known after the last round alone.
         self.params.position_factors = None;
         self.trees.truncate(rounds * self.outputs());

@@ -36,7 +36,7 @@ fn with_other_rows_both_borders_are_kept() {
         let p = BoostingParams { bins, ..params(serde_json::json!({"rounds": 30, "depth": 4})) };
         let first = fitted(&a, &p, FitOptions::default()).expect("a fit");
         let both = fitted(&b, &p, FitOptions { init_model: Some(&first), ..FitOptions::default() }).expect("a fit");
-        assert_eq!((both.rounds(), both.params.rounds, &both.start), (60, 60, &first.start));
+        assert_eq!((both.rounds(), both.params.rounds, &both.start), (60, Some(60), &first.start));
         assert_eq!(Model::from_bytes(&both.to_bytes()).expect("valid bytes"), both);
         for (own, all) in first.features.iter().zip(&both.features) {
             assert!(own.borders.iter().all(|x| all.borders.contains(x)));
@@ -84,11 +84,11 @@ fn a_snapshot_of_another_fit_is_refused() {
     let of_others =
         "parameter `snapshot`: it is of a fit of other rows, or with other parameters: delete the file to begin anew, or name another";
     assert_eq!(told(&others, &p, bytes.clone()), of_others);
-    assert_eq!(told(&t, &BoostingParams { learning_rate: 0.2, ..p.clone() }, bytes.clone()), of_others);
-    assert!(told(&t, &BoostingParams { rounds: 1, ..p.clone() }, bytes.clone()).contains("it has 2 rounds, and this fit has 1"));
+    assert_eq!(told(&t, &BoostingParams { learning_rate: Some(0.2), ..p.clone() }, bytes.clone()), of_others);
+    assert!(told(&t, &BoostingParams { rounds: Some(1), ..p.clone() }, bytes.clone()).contains("it has 2 rounds, and this fit has 1"));
     // Of another length and device it goes on.
     let snapshots = Kept::new(2, Some(bytes.clone()), u32::MAX);
-    let longer = BoostingParams { rounds: 9, device: "cpu".into(), ..p.clone() };
+    let longer = BoostingParams { rounds: Some(9), device: "cpu".into(), ..p.clone() };
     let model = fitted(&t, &longer, FitOptions { snapshots: Some(&snapshots), ..FitOptions::default() }).expect("a fit");
     assert_eq!(model.to_bytes(), fitted(&t, &longer, FitOptions::default()).expect("a fit").to_bytes());
     // Damaged ones.

@@ -54,7 +54,7 @@ fn check_first_tree(table: &Table, p: &BoostingParams) {
     let rules = Rules::of(p);
     let training = (0..y.len()).filter(|i| !table.held_out.as_ref().is_some_and(|h| h[*i])).collect();
     let grown = data.grow(training, &rules);
-    naive::assert_equal(&model, &model.trees[0], &grown, &rules, p.learning_rate);
+    naive::assert_equal(&model, &model.trees[0], &grown, &rules, p.learning_rate());
 }
 
 fn random_params(dice: &mut Dice, policy: &str, extra: serde_json::Value) -> BoostingParams {
@@ -277,7 +277,7 @@ impl Booster {
         let found = all_borders(table, p);
         let rules = Rules::of(p);
         let mut scores = vec![start; y.len()];
-        for _ in 0..p.rounds {
+        for _ in 0..p.rounds() {
             let d: Vec<(f64, f64)> =
                 scores.iter().zip(&y).map(|(s, y)| naive::derivatives(self.loss, self.alpha, self.delta, self.power, *s, *y)).collect();
             let (gradient, hessian): (Vec<f64>, Vec<f64>) = d.into_iter().unzip();
@@ -290,7 +290,7 @@ impl Booster {
                     LossKind::Quantile => quantile(rows.iter().map(|r| y[*r] - scores[*r]).collect(), self.alpha),
                     _ => Grown::newton(g, h, &rules),
                 };
-                rows.iter().for_each(|r| next[*r] += p.learning_rate * value);
+                rows.iter().for_each(|r| next[*r] += p.learning_rate() * value);
             });
             scores = next;
         }
@@ -362,8 +362,8 @@ fn difference_from_f64(loss: LossKind, policy: Policy, seed: u64) -> f64 {
         border_method: BorderMethod::Quantile,
         loss,
         policy,
-        rounds: 20,
-        learning_rate: 0.2,
+        rounds: Some(20),
+        learning_rate: Some(0.2),
         depth: Some(4),
         leaves: (policy == Policy::Leafwise).then_some(12),
         bins: 21,
@@ -395,8 +395,8 @@ fn an_outlier_leaves_typical_rows_their_precision() {
         table.columns[0][1234] = 50.0;
         let p = BoostingParams {
             policy,
-            rounds: 40,
-            learning_rate: 0.7,
+            rounds: Some(40),
+            learning_rate: Some(0.7),
             depth: Some(4),
             leaves: (policy == Policy::Leafwise).then_some(12),
             l2: 0.0,
