@@ -4,11 +4,11 @@ A table like MSLR-WEB30K, from a seed: 136 features (some heavy-tailed, some cou
 to 4 of which most are low, groups of 120 rows. Or, by `--example DIR`, LightGBM's `examples/lambdarank` (its files
 `rank.train`, `rank.test` and their `.query`), by that example's own `train.conf`, in five folds of all its queries,
 since those of `rank.test` are 50. Each library grows trees of 31 leaves (CatBoost: symmetric ones of depth 6) at the
-same rate, on the same threads, without stopping; leafwise ones by LightGBM's defaults, in XGBoost too: an `l2` of 0, hessians
-of 0.001 a leaf and, but for XGBoost, which has no such rule, 20 rows. Seconds are those from a Polars frame to a model, whatever a library
-does to it on the way; NDCG is that of held-out groups, gains 2^grade - 1, in the mean over groups and seeds. The last
-column: by how much the best NDCG of the other libraries is above it, with the standard error of that from the
-differences by group.
+same rate, on the same threads, without stopping; leafwise ones by LightGBM's defaults, in XGBoost too: an `l2` of 0,
+hessians of 0.001 a leaf and, but for XGBoost, which has no such rule, 20 rows. Seconds are those from a Polars frame
+to a model, whatever a library does to it on the way; NDCG is that of held-out groups, gains 2^grade - 1, in the mean
+over groups and seeds. The last column: by how much the best NDCG of the other libraries is above it, with the
+standard error of that from the differences by group.
 """
 
 from __future__ import annotations
