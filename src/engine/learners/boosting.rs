@@ -74,7 +74,7 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
 ///     loss_columns: Default::default(),
 ///     evaluation: Default::default(),
 /// };
-/// let of = |rounds| BoostingParams { rounds, ..Default::default() };
+/// let of = |rounds| BoostingParams { rounds: Some(rounds), ..Default::default() };
 /// let first = fit(&input, &of(6), &Quiet).unwrap();
 /// let options = FitOptions { init_model: Some(&first), ..Default::default() };
 /// let all = fit_with(&input, &of(4), &options, &Quiet).unwrap();
