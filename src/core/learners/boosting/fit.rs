@@ -326,7 +326,7 @@ fn fit_checked(
             let bytes = product(&[3 * 4, rows as u64, (features.sets() * outputs) as u64]);
             let _reserved = memory::reserve("a snapshot of a fit", bytes, "leave `snapshot` out, or fit on fewer rows")?;
             let scores = backend.all_scores()?;
-            snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.to_bytes())
+            snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.into_bytes())
         };
         fitted = Some(rounds.run(backend, &mut features, so_far, &mut after_round)?);
         Ok(())

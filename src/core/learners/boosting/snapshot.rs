@@ -58,16 +58,16 @@ fn invalid(text: impl std::fmt::Display) -> Error {
 
 impl Snapshot {
     /// Returns the bytes.
-    pub fn to_bytes(&self) -> Vec<u8> {
+    pub fn into_bytes(self) -> Vec<u8> {
         let model = self.model.to_bytes();
         let size = model.len() + self.scores.iter().map(|s| 4 * s.len()).sum::<usize>();
         let payload = Payload {
             digest: [self.digest as u64, (self.digest >> 64) as u64],
             rounds: self.rounds,
             model,
-            scores: self.scores.clone(),
-            latest: self.factors.latest.clone(),
-            best: self.factors.best.clone(),
+            scores: self.scores,
+            latest: self.factors.latest,
+            best: self.factors.best,
         };
         ENVELOPE.seal(1, &payload, size)
     }

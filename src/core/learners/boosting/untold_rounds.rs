@@ -74,20 +74,15 @@ pub(super) fn fit_untold(
     let told = |rounds: u32, step: f64| BoostingParams { rounds: Some(rounds), learning_rate: Some(step), ..params.clone() };
     let step = params.learning_rate.unwrap_or_else(|| learning_rate(rows));
     let most = told(rounds_of(LONGEST_WAY, step), step);
-    if params.early_stopping.is_some() && options.init_model.is_none() && options.snapshots.is_none() {
+    let goes_on = options.init_model.is_some() || options.snapshots.is_some();
+    if params.early_stopping.is_some() && !goes_on {
         return fit_on(pool, input, &most, options, devices, monitor);
     }
     let as_ever = || {
         let step = params.learning_rate.unwrap_or(LEARNING_RATE);
         fit_on(pool, input, &told(ROUNDS, step), options, devices, monitor)
     };
-    if kind.reads_groups()
-        || kind == LossKind::Custom
-        || loss.reads_times()
-        || rows < FEWEST
-        || options.init_model.is_some()
-        || options.snapshots.is_some()
-    {
+    if goes_on || kind.reads_groups() || kind == LossKind::Custom || loss.reads_times() || rows < FEWEST {
         return as_ever();
     }
     let hidden = Hidden::new(input, params.seed);
