@@ -241,6 +241,21 @@ impl FeatureGroup {
         self.slot_size
     }
 
+    /// Where the histograms are.
+    pub fn address(&self) -> u64 {
+        self.histograms.as_ref().map_or(0, |h| h.address)
+    }
+
+    /// The histograms, one slot behind the other.
+    pub fn histograms(&mut self) -> Option<&mut Buffer<i64>> {
+        self.histograms.as_mut()
+    }
+
+    /// The numbers of the histograms in some slots, counted from the first slot's first.
+    pub fn span(&self, slots: std::ops::Range<usize>) -> std::ops::Range<usize> {
+        slots.start * self.numbers_of_node()..slots.end * self.numbers_of_node()
+    }
+
     /// Numbers of all histograms of a node.
     fn numbers_of_node(&self) -> usize {
         self.slot_size * self.outputs
@@ -305,7 +320,7 @@ impl FeatureGroup {
         Histograms {
             codes: self.codes_address(),
             rows: self.rows as u64,
-            slots: self.histograms.as_ref().map_or(0, |h| h.address),
+            slots: self.address(),
             slot_size: self.numbers_of_node() as u64,
             features: self.columns as u32,
             bins: self.bins as u32,
@@ -385,13 +400,13 @@ impl FeatureGroup {
     /// The same as a kernel does it at the end of such a tree: where they are, and how many words of 16 bytes.
     pub fn clear_behind(&mut self, slots: usize) -> (u64, u64) {
         self.clear = slots;
-        (self.histograms.as_ref().map_or(0, |h| h.address), (slots * self.slot_size / 2) as u64)
+        (self.address(), (slots * self.slot_size / 2) as u64)
     }
 
     /// Sets slots to zero.
     pub fn zero(&mut self, queue: &Queue, slots: std::ops::Range<usize>) -> Result<()> {
         self.clear = 0;
-        let range = slots.start * self.numbers_of_node()..slots.end * self.numbers_of_node();
+        let range = self.span(slots);
         match &mut self.histograms {
             Some(histograms) if !range.is_empty() => queue.clear(&mut histograms.slice.slice_mut(range)),
             _ => Ok(()),

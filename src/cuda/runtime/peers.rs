@@ -1,0 +1,53 @@
+//! GPUs of one host that read each other's memory.
+
+use super::device::Gpu;
+use super::error::driver;
+use cudarc::driver::sys::{self, CUmemAccess_flags, CUmemLocationType, CUresult};
+use cudarc::driver::{DriverError, result};
+use taiga_core::error::Result;
+
+/// Lets every one of `gpus` read and write the memory of every other, for the life of the process. Returns whether all can.
+///
+/// # Errors
+/// [`taiga_core::Error::Device`].
+pub fn connect(gpus: &[&'static Gpu]) -> Result<bool> {
+    for gpu in gpus {
+        for other in gpus.iter().filter(|other| other.number() != gpu.number()) {
+            let asked = can_access(gpu, other).and_then(|can| if can { open(gpu, other).map(|()| true) } else { Ok(false) });
+            if !asked.map_err(|e| driver(gpu, &format!("asking for the memory of cuda:{}", other.number()), e))? {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+fn can_access(gpu: &Gpu, other: &Gpu) -> std::result::Result<bool, DriverError> {
+    let mut can = 0;
+    // SAFETY: both are devices that are open.
+    unsafe { sys::cuDeviceCanAccessPeer(&mut can, gpu.context().cu_device(), other.context().cu_device()) }.result()?;
+    Ok(can != 0)
+}
+
+/// Lets `gpu` access the memory of `other`.
+fn open(gpu: &Gpu, other: &Gpu) -> std::result::Result<(), DriverError> {
+    if other.context().has_async_alloc() {
+        // What is allocated there comes from the device's pool.
+        let mut access = sys::CUmemAccessDesc {
+            location: sys::CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: gpu.context().cu_device() },
+            flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+        };
+        other.context().bind_to_thread()?;
+        // SAFETY: the pool is the device's, and one description is given.
+        return unsafe {
+            let pool = result::device::get_default_mem_pool(other.context().cu_device())?;
+            sys::cuMemPoolSetAccess(pool, &mut access, 1).result()
+        };
+    }
+    gpu.context().bind_to_thread()?;
+    // SAFETY: a context that is open for the life of the process.
+    match unsafe { sys::cuCtxEnablePeerAccess(other.context().cu_ctx(), 0) } {
+        CUresult::CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED => Ok(()),
+        opened => opened.result(),
+    }
+}
