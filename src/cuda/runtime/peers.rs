@@ -4,7 +4,33 @@ use super::device::Gpu;
 use super::error::driver;
 use cudarc::driver::sys::{self, CUmemAccess_flags, CUmemLocationType, CUresult};
 use cudarc::driver::{DriverError, result};
-use taiga_core::error::Result;
+use std::sync::{MutexGuard, TryLockError};
+use std::time::Duration;
+use taiga_core::error::{Error, Result};
+
+/// How often it is looked whether a GPU is free.
+const TURN: Duration = Duration::from_millis(2);
+
+/// Takes GPUs for work whose kernels wait for those of other GPUs, when no other such work of this process has any of them: blocks that
+/// wait take room, and those of several fits together may take all that the blocks have which they wait for.
+///
+/// # Errors
+/// [`Error::Interrupted`].
+pub fn take(gpus: &[&'static Gpu], interrupted: &dyn Fn() -> bool) -> Result<Vec<MutexGuard<'static, ()>>> {
+    let mut ordered = gpus.to_vec();
+    // In one order, so that no two wait for each other.
+    ordered.sort_by_key(|gpu| gpu.number());
+    ordered.dedup_by_key(|gpu| gpu.number());
+    let taken = |gpu: &&'static Gpu| loop {
+        match gpu.sharing.try_lock() {
+            Ok(taken) => return Ok(taken),
+            Err(TryLockError::Poisoned(taken)) => return Ok(taken.into_inner()),
+            Err(TryLockError::WouldBlock) if interrupted() => return Err(Error::Interrupted),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(TURN),
+        }
+    };
+    ordered.iter().map(taken).collect()
+}
 
 /// Lets every one of `gpus` read and write the memory of every other, for the life of the process. Returns whether all can.
 ///

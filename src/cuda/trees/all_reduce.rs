@@ -24,7 +24,7 @@ const SIGNALS: usize = MOST_DEVICES + 8;
 const ABORTED: usize = MOST_DEVICES + 1;
 
 /// Blocks that add, at most: as many as keep the links between GPUs busy, and few enough to leave room for another shard's on the same GPU.
-const MOST_BLOCKS: usize = 64;
+const MOST_BLOCKS: usize = 48;
 
 /// An address on each GPU of a fit.
 type Addresses = [u64; MOST_DEVICES];

@@ -47,7 +47,7 @@ use self::buffers::{Buffer, Kernels};
 use self::bundling::Bundles;
 use self::ctr_maker::CtrMaker;
 use self::feature_groups::{FeatureGroup, FeatureStorage};
-use self::layouts::{FeatureInfo, GradientQuantizer, HistogramJob};
+use self::layouts::{FeatureInfo, GradientQuantizer};
 use self::level_buffers::LevelBuffers;
 use self::resident_tree::ResidentTree;
 use self::shared_tree::SharedTree;

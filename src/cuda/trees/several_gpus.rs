@@ -140,7 +140,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
     }
 }
 
-/// Runs `body` with what fits boosted trees on several GPUs. A number may stand there twice, which is of use to tests alone.
+/// Runs `body` with what fits boosted trees on several GPUs.
 ///
 /// # Errors
 /// [`Error::Device`]; [`Error::Parameter`] for `device` where one is not there, or the loss is one of a single GPU; [`Error::Interrupted`];
@@ -153,13 +153,29 @@ pub fn with_several(
     interrupted: &(dyn Fn() -> bool + Sync),
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
+    with_shards(numbers, false, pool, data, most_nodes, interrupted, body)
+}
+
+/// For tests: the same, where a number may stand twice, so that a GPU has several shards of the rows; `through_host`: as if GPUs did not
+/// read each other's memory.
+#[doc(hidden)]
+pub fn with_shards(
+    numbers: &[u32],
+    through_host: bool,
+    pool: &ThreadPool,
+    data: TrainingData<'_>,
+    most_nodes: usize,
+    interrupted: &(dyn Fn() -> bool + Sync),
+    body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
+) -> Result<()> {
     check(&data, numbers.len())?;
     let ranges = deal(data.target.len(), numbers.len());
     let gpus = numbers[..ranges.len()].iter().map(|number| Gpu::get(Some(*number))).collect::<Result<Vec<_>>>()?;
     if let [gpu] = gpus[..] {
         return body(&mut CudaTrees::new(Some(gpu.number()), pool, data, most_nodes, interrupted)?);
     }
-    let are_connected = !through_host() && peers::connect(&gpus)?;
+    let _taken = peers::take(&gpus, interrupted)?;
+    let are_connected = !through_host && peers::connect(&gpus)?;
     let ends: Vec<ShardEnd> = local(gpus.len()).into_iter().map(ShardEnd::new).collect();
     let columns: Vec<Vec<RowsOf<'_>>> = ranges.iter().map(|rows| data.sources.iter().map(|s| RowsOf::of(s, rows)).collect()).collect();
     let sources: Vec<Vec<CodeSource<'_>>> = columns.iter().map(|own| own.iter().map(RowsOf::source).collect()).collect();
@@ -188,11 +204,6 @@ pub fn with_several(
         subsets: vec![],
     };
     body(&mut steps)
-}
-
-/// For tests: `TAIGA_CUDA_PEERS=0` has GPUs not read each other's memory.
-fn through_host() -> bool {
-    std::env::var("TAIGA_CUDA_PEERS").ok().as_deref() == Some("0")
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
