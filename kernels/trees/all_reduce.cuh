@@ -5,8 +5,8 @@
 
 #pragma once
 
-#include "gradient_quantizer.cuh"
 #include "leaf_sums.cuh"
+#include "root_histogram.cuh"
 
 namespace taiga {
 
@@ -16,8 +16,9 @@ enum : uint32_t { STEPS = MOST_DEVICES, ABORTED, ARRIVED };
 
 // The GPUs of a fit, as one of them sees them.
 struct DeviceGroup {  // shared with the host
-    uint64_t signals[16];  // of each GPU, where its signals are; all 0 where the host makes sure that every GPU has come
+    uint64_t signals[16];  // of each GPU, where its signals are
     uint32_t rank, count;
+    uint32_t apart, unused;  // whether each shard of the rows has a GPU of its own
 };
 
 // A GPU that waits for so many nanoseconds takes the others to be lost.
@@ -48,7 +49,6 @@ __device__ __forceinline__ bool wait_for(const uint32_t* signal, uint32_t step, 
 // Waits until all GPUs have come here, the `step`-th time; by a whole block. `tells`: tells the others that this one has. Gives whether
 // the fit goes on.
 __device__ __forceinline__ bool meet(const DeviceGroup& g, uint32_t step, bool tells) {
-    if (!g.signals[0]) return true;
     __syncthreads();
     bool there = true;
     if (threadIdx.x < g.count) {
@@ -64,22 +64,23 @@ __device__ __forceinline__ bool meet(const DeviceGroup& g, uint32_t step, bool t
 
 // The barriers that this GPU has passed.
 __device__ __forceinline__ uint32_t steps(const DeviceGroup& g) {
-    return g.signals[0] ? *reinterpret_cast<const volatile uint32_t*>(signals_of(g, g.rank) + STEPS) : 0;
+    return *reinterpret_cast<const volatile uint32_t*>(signals_of(g, g.rank) + STEPS);
 }
 
 // The one barrier of a launch of one block, after which it may read what other GPUs had before.
 __device__ __forceinline__ bool meet_once(const DeviceGroup& g) {
     const uint32_t step = steps(g) + 1;
     const bool goes_on = meet(g, step, true);
-    if (threadIdx.x == 0 && g.signals[0]) signals_of(g, g.rank)[STEPS] = step;
+    if (threadIdx.x == 0) signals_of(g, g.rank)[STEPS] = step;
     return goes_on;
 }
 
-// Waits for the launch before, whose end lets this one's blocks come early. That of this one lets nobody come: blocks that wait would
-// take the room of those that another shard of rows on the same GPU waits for.
-__device__ __forceinline__ void follow_alone() {
+// `follow_on`, but that the next launch's blocks come early only where shards are apart: blocks that wait would take the room of those
+// that another shard on the same GPU waits for.
+__device__ __forceinline__ void follow_group(const DeviceGroup& g) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+    if (g.apart) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
@@ -109,9 +110,9 @@ struct AllReduce {  // shared with the host
 
 constexpr uint32_t REDUCE_THREADS = 512;
 
-// Each GPU adds its share of the numbers and tells the sums to all.
-extern "C" __global__ void __launch_bounds__(REDUCE_THREADS) tree_all_reduce(const __grid_constant__ AllReduce a) {
-    follow_alone();
+// Each GPU adds its share of the numbers and tells the sums to all. Behind them a tree begins, where it is told to.
+extern "C" __global__ void __launch_bounds__(REDUCE_THREADS) tree_all_reduce(const __grid_constant__ AllReduce a, const __grid_constant__ TreeStart begin) {
+    follow_group(a.group);
     const DeviceGroup& g = a.group;
     const uint32_t step = steps(g);
     if (!meet(g, step + 1, blockIdx.x == 0)) return;
@@ -128,11 +129,10 @@ extern "C" __global__ void __launch_bounds__(REDUCE_THREADS) tree_all_reduce(con
         }
         for (uint32_t k = 0; k < g.count; k++) store_pair(a.numbers[k] + 16 * i, sum);
     }
-    if (!g.signals[0]) return;
     __threadfence_system();
     if (!last_block(signals_of(g, g.rank) + ARRIVED, gridDim.x)) return;
     if (threadIdx.x == 0) signals_of(g, g.rank)[STEPS] = step + 2;
-    meet(g, step + 2, true);
+    if (meet(g, step + 2, true) && begin.total) begin_tree(begin);
 }
 
 // Makes the quantizer of a tree from what each GPU has found of its rows.
@@ -151,7 +151,7 @@ struct QuantizerReduce {  // shared with the host
 
 // By one block. Where only the order of the sums decides whether statistics are wide, they are said to be, so that the host looks closer.
 extern "C" __global__ void __launch_bounds__(256) tree_complete_quantizer(const __grid_constant__ QuantizerReduce a) {
-    follow_alone();
+    follow_group(a.group);
     if (!meet_once(a.group)) return;
     __shared__ bool wrong;
     if (threadIdx.x == 0) {
@@ -187,7 +187,7 @@ struct LeafReduce {  // shared with the host
 // By one block; `v`: the leaves' values, where they are to have any.
 extern "C" __global__ void __launch_bounds__(512)
     tree_complete_leaves(const __grid_constant__ LeafReduce a, const GradientQuantizer* quantizer, const __grid_constant__ LeafValues v) {
-    follow_alone();
+    follow_group(a.group);
     if (!meet_once(a.group)) return;
     for (uint32_t i = threadIdx.x; i < a.numbers; i += 512) {
         int64_t sum = 0;

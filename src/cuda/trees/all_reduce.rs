@@ -1,19 +1,20 @@
 //! Adds up what shards of a fit's rows have summed, each on a GPU. Twin of `kernels/trees/all_reduce.cuh`.
 //!
-//! Where GPUs read each other's memory, histograms are added there: of trees that grow whole behind barriers of the device's own, so that
-//! the host waits for nothing; of others while all of them are idle, as the host makes sure. Else, and where a shard is elsewhere, they go
-//! through the host. What is rare, or few numbers that the host reads anyway, goes through the host too.
+//! Where GPUs read each other's memory, histograms are added there, behind barriers of the GPUs' own, so that the host waits for nothing.
+//! Else, and where a shard is elsewhere, they go through the host. What is rare, or few numbers that the host reads anyway, goes through the
+//! host too.
 //!
-//! Between the first and the last launch of a tree that grows whole nothing is allocated: a GPU waits for the others' launches, and the
-//! driver, where it allocates, may wait for a GPU.
+//! A GPU may wait for others' launches, and the driver, where it allocates, for a GPU. So between the first and the last launch of a tree
+//! that grows whole, or of one sum, nothing is allocated: the shards' threads meet before, and behind a single sum ([`Rendezvous`]).
 
 use super::CudaTrees;
 use super::buffers::Buffer;
-use super::layouts::{AllReduce, DeviceGroup, HistogramJob, LeafReduce, LeafValues, QuantizerReduce};
+use super::layouts::{AllReduce, DeviceGroup, HistogramJob, LeafReduce, LeafValues, QuantizerReduce, TreeStart};
+use super::rendezvous::{Addresses, Rendezvous};
 use crate::runtime::Queue;
 use crate::{follow, grid};
 use std::ops::Range;
-use taiga_core::collective::RowShard;
+use std::sync::Arc;
 use taiga_core::error::Result;
 
 /// The most GPUs of a fit.
@@ -23,15 +24,13 @@ pub const MOST_DEVICES: usize = 16;
 const SIGNALS: usize = MOST_DEVICES + 8;
 const ABORTED: usize = MOST_DEVICES + 1;
 
-/// Blocks that add, at most: as many as keep the links between GPUs busy, and few enough to leave room for another shard's on the same GPU.
-const MOST_BLOCKS: usize = 48;
-
-/// An address on each GPU of a fit.
-type Addresses = [u64; MOST_DEVICES];
+/// Blocks that add, at most, where another shard's on the same GPU are to have room.
+const MOST_BLOCKS: u32 = 48;
 
 /// What a GPU knows of the others of a fit, which read its memory as it reads theirs.
 pub struct Peers {
     group: DeviceGroup,
+    rendezvous: Arc<Rendezvous>,
     signals: Buffer<u32>,
     /// Of the leaves of a tree that grows whole, three for each.
     leaf_sums: Buffer<i64>,
@@ -57,32 +56,33 @@ impl AbortSwitch {
     }
 }
 
-/// Gives the others an address here, and returns theirs. Waits until all have come.
-fn exchange<const N: usize>(of: RowShard<'_>, own: [u64; N]) -> Result<[Addresses; N]> {
-    debug_assert!(own.iter().all(|address| address >> 53 == 0), "an address that a double holds");
-    let all = of.collective.gather(&own.map(|address| address as f64))?;
-    Ok(std::array::from_fn(|i| std::array::from_fn(|gpu| all.get(gpu * N + i).map_or(0, |address| *address as u64))))
-}
-
 /// The same addresses, so many bytes behind.
 fn behind(addresses: Addresses, bytes: usize) -> Addresses {
     addresses.map(|address| address + bytes as u64)
 }
 
 impl CudaTrees<'_> {
-    /// Lets the GPU read the memory of those that have the other shards, and these its own; to be called for all of them at once.
+    /// Lets the GPU read the memory of those that have the other shards, and these its own; to be called for all of them at once. `apart`:
+    /// each shard has a GPU of its own.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`]; where another one is gone.
-    pub(crate) fn connect(&mut self, rank: usize) -> Result<AbortSwitch> {
+    pub(crate) fn connect(&mut self, rank: usize, apart: bool, rendezvous: Arc<Rendezvous>) -> Result<AbortSwitch> {
         let signals = Buffer::zeros(&self.queue, "signals", SIGNALS)?;
         let switch = AbortSwitch { queue: Queue::new(self.queue.gpu())?, address: signals.address + 4 * ABORTED as u64 };
         // Before others write there.
         self.queue.synchronize()?;
         let magnitudes = self.data.magnitudes.as_ref().map_or(0, |own| own.address);
-        let [signals_of, magnitudes_of] = exchange(self.of, [signals.address, magnitudes])?;
+        let [signals_of, magnitudes_of] = rendezvous.exchange(rank, [signals.address, magnitudes])?;
         self.peers = Some(Peers {
-            group: DeviceGroup { signals: signals_of, rank: rank as u32, count: self.of.collective.world() as u32 },
+            group: DeviceGroup {
+                signals: signals_of,
+                rank: rank as u32,
+                count: self.of.collective.world() as u32,
+                apart: apart as u32,
+                unused: 0,
+            },
+            rendezvous,
             signals,
             leaf_sums: Buffer::new(&self.queue, "sums of leaves", 1)?,
             magnitudes_of,
@@ -98,14 +98,15 @@ impl CudaTrees<'_> {
         let Some(peers) = &mut self.peers else { return Ok(()) };
         peers.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
         let own = [peers.leaf_sums.address, self.groups[group].address()];
-        [peers.leaf_sums_of, peers.histograms_of] = exchange(self.of, own)?;
+        [peers.leaf_sums_of, peers.histograms_of] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
         debug_assert!(peers.signals.address == peers.group.signals[peers.group.rank as usize]);
         Ok(())
     }
 
-    /// Waits until all shards have come here.
+    /// Waits until the threads of all GPUs have come here.
     pub(crate) fn meet(&self) -> Result<()> {
-        if self.of.is_whole() { Ok(()) } else { self.of.collective.gather(&[]).map(drop) }
+        let Some(peers) = &self.peers else { return Ok(()) };
+        peers.rendezvous.exchange(peers.group.rank as usize, [0, 0]).map(drop)
     }
 
     /// Where the sums of leaves go of a tree that grows whole: here, where others' are to be added, or `out`.
@@ -113,19 +114,21 @@ impl CudaTrees<'_> {
         self.peers.as_ref().map_or(out, |peers| peers.leaf_sums.address)
     }
 
-    /// Queues the sums of all shards in slots of a group.
-    pub(crate) fn queue_all_reduce(&self, group: usize, slots: Range<usize>) -> Result<()> {
+    /// Queues the sums of all shards in slots of a group, behind which a tree begins where `begin` says how.
+    pub(crate) fn queue_all_reduce(&self, group: usize, slots: Range<usize>, begin: &TreeStart) -> Result<()> {
         let Some(peers) = &self.peers else { return Ok(()) };
-        self.launch_all_reduce(peers.group, peers.histograms_of, self.groups[group].span(slots))
+        self.launch_all_reduce(peers.group, peers.histograms_of, self.groups[group].span(slots), begin)
     }
 
-    fn launch_all_reduce(&self, group: DeviceGroup, numbers: Addresses, span: Range<usize>) -> Result<()> {
-        const THREADS: usize = 512;
+    fn launch_all_reduce(&self, group: DeviceGroup, numbers: Addresses, span: Range<usize>, begin: &TreeStart) -> Result<()> {
+        const THREADS: u32 = 512;
         let reduce = AllReduce { group, numbers: behind(numbers, 8 * span.start), count: span.len() as u64 };
-        let share = span.len().div_ceil(2 * group.count as usize);
-        let config = grid(share.div_ceil(THREADS).clamp(1, MOST_BLOCKS) as u32, THREADS as u32, 0);
-        // SAFETY: the argument is that of `tree_all_reduce`: as many numbers on each GPU, which all can reach, and signals.
-        unsafe { follow!(self.queue, &self.kernels.all_reduce, config; &reduce) }
+        let share = span.len().div_ceil(2 * group.count as usize).div_ceil(THREADS as usize);
+        let most = if group.apart != 0 { self.queue.gpu().multiprocessors() } else { MOST_BLOCKS };
+        let config = grid((share as u32).clamp(1, most), THREADS, 0);
+        // SAFETY: the arguments are those of `tree_all_reduce`: as many numbers on each GPU, which all can reach, and signals; what
+        // `tree_start` is given.
+        unsafe { follow!(self.queue, &self.kernels.all_reduce, config; &reduce, begin) }
     }
 
     /// Queues the quantizer of all shards' rows, from the magnitudes that each has found. `guessed`: a root was summed in slot 0 of the first
@@ -170,12 +173,9 @@ impl CudaTrees<'_> {
         let runs = slots.chunk_by(|a, b| a + 1 == *b).map(|run| self.groups[group].span(run[0]..run[0] + run.len()));
         let runs: Vec<Range<usize>> = runs.filter(|run| !run.is_empty()).collect();
         let Some(peers) = &self.peers else { return self.sum_on_host(group, &runs) };
-        // The host waits for the GPUs, so that these need not wait for each other.
-        let alone = DeviceGroup { signals: [0; MOST_DEVICES], ..peers.group };
-        self.queue.synchronize()?;
-        let [numbers] = exchange(self.of, [self.groups[group].address()])?;
-        runs.into_iter().try_for_each(|run| self.launch_all_reduce(alone, numbers, run))?;
-        self.queue.synchronize()?;
+        let own = [self.groups[group].address(), 0];
+        let [numbers, _] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
+        runs.into_iter().try_for_each(|run| self.launch_all_reduce(peers.group, numbers, run, &TreeStart::default()))?;
         self.meet()
     }
 

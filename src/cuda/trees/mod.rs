@@ -10,7 +10,8 @@
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
-//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up;
+//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`rendezvous`]: where their
+//!   threads meet;
 //! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
 mod all_reduce;
@@ -32,6 +33,7 @@ mod level_buffers;
 mod loss_program;
 mod partition;
 mod position_factors;
+mod rendezvous;
 mod resident;
 mod resident_tree;
 mod risk_sets;

@@ -327,9 +327,9 @@ impl CudaTrees<'_> {
         let fused = !drawn && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
         // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
         let whole = fused && planes.len() == 1 && self.groups[group].is_one_block();
-        let alone = whole && self.peers.is_none();
+        let (alone, together) = (whole && self.peers.is_none(), whole && self.peers.is_some());
         let (nodes, summed) = (self.work.nodes.address, self.work.summed.address);
-        if !alone {
+        if !whole {
             let (len, list) = if drawn { (0, 0) } else { (self.data.rows as u32, IN_ORDER) };
             // SAFETY: the arguments are those of `tree_seed`.
             unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list, &summed) }?;
@@ -339,7 +339,7 @@ impl CudaTrees<'_> {
             bins: self.groups[group].first_bins as u32,
             total: search.quantizer + 8 * QUANTIZER_WORDS as u64,
             split_inputs: search.split_inputs,
-            root: if alone { nodes } else { 0 },
+            root: if whole { nodes } else { 0 },
             sums,
             // And of their values, which are read along where nobody gives them any.
             numbers: if self.peers.is_some() { log.values - log.sums } else { log.found - log.sums } as u32,
@@ -356,10 +356,13 @@ impl CudaTrees<'_> {
             self.queue_own_quantizer(loss, output, unit)?;
             self.sum_root(loss, (tree, output), false, &behind)?;
         }
+        if together {
+            return self.queue_all_reduce(group, 0..1, &begin);
+        }
         if !alone {
             // The root in what is left of its planes and blocks.
             self.queue_sum(group, 1, planes, fused)?;
-            self.queue_all_reduce(group, 0..1)?;
+            self.queue_all_reduce(group, 0..1, &TreeStart::default())?;
             self.queue_start(&begin)?;
         }
         Ok(())
@@ -408,7 +411,7 @@ impl CudaTrees<'_> {
                     None => self.queue_partition(group, n, on_the_way, read)?,
                 }
                 self.queue_sum(group, n as usize, planes, on_the_way)?;
-                self.queue_all_reduce(group, n as usize..2 * n as usize)?;
+                self.queue_all_reduce(group, n as usize..2 * n as usize, &TreeStart::default())?;
             }
         }
         Ok(())

@@ -4,11 +4,12 @@
 use super::CudaTrees;
 use super::all_reduce::{AbortSwitch, MOST_DEVICES};
 use super::gradient_quantizer::BATCH;
+use super::rendezvous::{Rendezvous, gone};
 use crate::runtime::Gpu;
 use crate::runtime::peers;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use taiga_core::collective::{Collective, LocalCollective, RowShard, local};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
@@ -23,17 +24,24 @@ use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode
 /// One GPU's end of the exchange, which it leaves where it fails, so that nobody waits for it.
 struct ShardEnd {
     end: RwLock<Option<LocalCollective>>,
+    rendezvous: Arc<Rendezvous>,
     world: usize,
     /// Whether an exchange failed: then another one's error says why.
     is_bereft: AtomicBool,
 }
 
 impl ShardEnd {
-    fn new(end: LocalCollective) -> ShardEnd {
-        ShardEnd { world: end.world(), end: RwLock::new(Some(end)), is_bereft: AtomicBool::new(false) }
+    fn new(end: LocalCollective, rendezvous: &Arc<Rendezvous>) -> ShardEnd {
+        ShardEnd {
+            world: end.world(),
+            end: RwLock::new(Some(end)),
+            rendezvous: rendezvous.clone(),
+            is_bereft: AtomicBool::new(false),
+        }
     }
 
     fn leave(&self) {
+        self.rendezvous.leave();
         drop(self.end.write().unwrap_or_else(PoisonError::into_inner).take());
     }
 
@@ -176,7 +184,9 @@ pub fn with_shards(
     }
     let _taken = peers::take(&gpus, interrupted)?;
     let are_connected = !through_host && peers::connect(&gpus)?;
-    let ends: Vec<ShardEnd> = local(gpus.len()).into_iter().map(ShardEnd::new).collect();
+    let apart = (1..gpus.len()).all(|k| gpus[..k].iter().all(|gpu| gpu.number() != gpus[k].number()));
+    let rendezvous = Arc::new(Rendezvous::new(gpus.len()));
+    let ends: Vec<ShardEnd> = local(gpus.len()).into_iter().map(|end| ShardEnd::new(end, &rendezvous)).collect();
     let columns: Vec<Vec<RowsOf<'_>>> = ranges.iter().map(|rows| data.sources.iter().map(|s| RowsOf::of(s, rows)).collect()).collect();
     let sources: Vec<Vec<CodeSource<'_>>> = columns.iter().map(|own| own.iter().map(RowsOf::source).collect()).collect();
     let shards = (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, &sources[k], &ranges[k], &ends[k])))).collect::<Vec<_>>();
@@ -189,7 +199,7 @@ pub fn with_shards(
     let make = |rank: usize| {
         let data = lock(&shards[rank]).take().ok_or_else(|| Error::Data("a shard of rows is made once".into()))?;
         let mut trees = CudaTrees::new(Some(gpus[rank].number()), pool, data, most_nodes, interrupted)?;
-        let switch = if are_connected { Some(trees.connect(rank)?) } else { None };
+        let switch = if are_connected { Some(trees.connect(rank, apart, rendezvous.clone())?) } else { None };
         Ok((trees, switch))
     };
     let (made, switches): (Vec<_>, Vec<_>) = each(&threads, &ends, &[], &make)?.into_iter().unzip();
@@ -241,7 +251,9 @@ fn each<R: Send>(
         leaving.stays = answer.is_ok();
         answer
     });
-    let is_told = |(answer, end): &(&Result<R>, &ShardEnd)| answer.is_err() && !end.is_bereft.load(Ordering::Relaxed);
+    let is_told = |(answer, end): &(&Result<R>, &ShardEnd)| {
+        answer.as_ref().is_err_and(|e| *e != gone()) && !end.is_bereft.load(Ordering::Relaxed)
+    };
     let first = answers.iter().zip(ends).position(|pair| is_told(&pair)).or_else(|| answers.iter().position(Result::is_err));
     match first {
         None => answers.into_iter().collect(),

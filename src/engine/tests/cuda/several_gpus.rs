@@ -6,56 +6,17 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use taiga_core::learners::boosting as core;
 use taiga_engine::column::Column;
 use taiga_engine::column::{Bits, Chunk, FeatureType, Values};
-use taiga_engine::cuda::trees::several_gpus::with_shards;
 use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::monitor::Measure;
 use taiga_engine::dataset::{Input, Monitor, Quiet};
 use taiga_engine::device::{DeviceSet, device_info, open, open_all};
-use taiga_engine::learners::boosting::steps::{Extent, TrainingData, TreeDevices, TreeSteps};
 use taiga_engine::learners::boosting::{BoostingParams, fit};
-use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::{Error, Result};
 use taiga_testing::contract::table;
+use taiga_testing::gpu::shards::shards;
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, POLICIES, Table, params_with};
-
-/// GPUs that have a shard of the rows each, by number; through the host where they are not to read each other's memory.
-struct Shards {
-    gpus: Vec<u32>,
-    through_host: bool,
-}
-
-impl TreeDevices for Shards {
-    fn stays_here(&self) -> bool {
-        false
-    }
-
-    fn with_steps(
-        &self,
-        pool: &ThreadPool,
-        data: TrainingData<'_>,
-        extent: Extent,
-        monitor: &dyn Monitor,
-        body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
-    ) -> Result<()> {
-        let interrupted = || monitor.interrupted();
-        with_shards(&self.gpus, self.through_host, pool, data, extent.most_nodes, &interrupted, body)
-    }
-}
-
-/// Two and three shards on one GPU, one of them through the host, and what GPUs there are: two of them both ways, and all.
-fn shards() -> Vec<Shards> {
-    let there = device_info().devices.len() as u32;
-    let mut sets = vec![vec![0, 0], vec![0, 0, 0]];
-    if there > 1 {
-        sets.extend([vec![0, 1], vec![1, 0]]);
-    }
-    if there > 2 {
-        sets.push((0..there).collect());
-    }
-    let of = |gpus: Vec<u32>| Shards { gpus, through_host: false };
-    sets.into_iter().map(of).chain([Shards { gpus: vec![0, 0], through_host: true }]).collect()
-}
 
 /// Panics unless all shards have the CPU's bytes.
 fn compare(input: &Input<'_>, params: &BoostingParams, what: &str) {
@@ -174,12 +135,19 @@ fn columns_in_chunks() {
     }
 }
 
-/// Asks to stop after so many looks.
-struct StopsAfter(AtomicU32);
+/// Asks to stop after so many looks, or after a round.
+struct StopsAfter {
+    looks: AtomicU32,
+    round: u32,
+}
 
 impl Monitor for StopsAfter {
     fn interrupted(&self) -> bool {
-        self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(1))) == Ok(0)
+        self.looks.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(1))) == Ok(0)
+    }
+
+    fn after_round(&self, done: u32, _: &[Measure]) -> Result<bool> {
+        if done < self.round { Ok(false) } else { Err(Error::Interrupted) }
     }
 }
 
@@ -190,11 +158,13 @@ fn a_fit_ends_when_asked_to() {
     gpu();
     let t = table(40_000, 6, "rmse", 8);
     for policy in POLICIES {
-        let p = params_with(json!({ "rounds": 40 }), json!({ "policy": policy }));
-        for looks in [0, 1, 3, 10, 30, 60] {
+        let p = params_with(json!({ "rounds": 12 }), json!({ "policy": policy }));
+        for (looks, round) in [(0, 99), (1, 99), (7, 99), (40, 9), (99, 1), (99, 2), (99, 3), (999, 4), (999, 11)] {
             for devices in shards() {
-                let ended = core::fit(&t.input(), &p, &devices, &StopsAfter(AtomicU32::new(looks)));
-                assert!(ended.is_err_and(|e| e == Error::Interrupted), "{policy}: goes on after {looks} looks");
+                let ended = core::fit(&t.input(), &p, &devices, &StopsAfter { looks: AtomicU32::new(looks), round });
+                // Whole trees are not looked away from.
+                let goes_on = round > 12 && ended.is_ok();
+                assert!(goes_on || ended.is_err_and(|e| e == Error::Interrupted), "{policy}: goes on after {looks} looks, round {round}");
             }
         }
     }
