@@ -148,9 +148,8 @@ def checked(device: object) -> str:
         raise TypeError(msg)
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         if re.fullmatch(SEVERAL, device):
-            one = first(device)
-            msg = f'parameter `device`: {device!r} names several GPUs, which share fits of boosted trees alone: write "{one}"'
-            raise ValueError(msg)
+            msg = f'parameter `device`: "{device}" names several GPUs, which share fits of boosted trees alone'
+            raise ValueError(msg + f': write "{first(device)}"')
         msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'
         if re.fullmatch(r"(gpu|nvidia)(:[0-9]+)?", device, re.IGNORECASE):
             msg += '; did you mean "cuda"?'

@@ -3,6 +3,7 @@
 
 use super::CudaTrees;
 use super::all_reduce::{AbortSwitch, MOST_DEVICES};
+use super::driver_threads::DriverThreads;
 use super::gradient_quantizer::BATCH;
 use super::rendezvous::{Rendezvous, gone};
 use crate::runtime::Gpu;
@@ -193,9 +194,7 @@ pub fn with_shards(
     let measures = data.measures_all || data.held_out.is_some();
     let outputs = data.scores.len();
     drop(data.target);
-    let name = |k: usize| format!("taiga-cuda-{k}");
-    let threads = rayon::ThreadPoolBuilder::new().num_threads(gpus.len()).thread_name(name).build();
-    let threads = threads.map_err(|e| Error::Data(format!("no threads for {} GPUs: {e}", gpus.len())))?;
+    let threads = DriverThreads::new(gpus.len(), pool.size().div_ceil(gpus.len()))?;
     let make = |rank: usize| {
         let data = lock(&shards[rank]).take().ok_or_else(|| Error::Data("a shard of rows is made once".into()))?;
         let mut trees = CudaTrees::new(Some(gpus[rank].number()), pool, data, most_nodes, interrupted)?;
@@ -239,18 +238,19 @@ impl Drop for Leaving<'_> {
 
 /// Does the same for each GPU at once, by its number in the fit, each on its own thread.
 fn each<R: Send>(
-    threads: &rayon::ThreadPool,
+    threads: &DriverThreads,
     ends: &[ShardEnd],
     switches: &[AbortSwitch],
     work: &(impl Fn(usize) -> Result<R> + Sync),
 ) -> Result<Vec<R>> {
-    let answers: Vec<Result<R>> = threads.broadcast(|thread| {
-        let rank = thread.index();
+    let answers: Vec<Mutex<Option<Result<R>>>> = ends.iter().map(|_| Mutex::new(None)).collect();
+    threads.run(&|rank| {
         let mut leaving = Leaving { end: &ends[rank], switches, stays: false };
         let answer = work(rank);
         leaving.stays = answer.is_ok();
-        answer
+        *lock(&answers[rank]) = Some(answer);
     });
+    let answers: Vec<Result<R>> = answers.into_iter().filter_map(|own| own.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
     let is_told = |(answer, end): &(&Result<R>, &ShardEnd)| {
         answer.as_ref().is_err_and(|e| *e != gone()) && !end.is_bereft.load(Ordering::Relaxed)
     };
@@ -265,7 +265,7 @@ fn each<R: Send>(
 struct SeveralTrees<'a> {
     shards: Vec<Mutex<CudaTrees<'a>>>,
     switches: Vec<AbortSwitch>,
-    threads: rayon::ThreadPool,
+    threads: DriverThreads,
     ends: &'a [ShardEnd],
     ranges: Vec<Range<usize>>,
     measures: bool,
