@@ -54,7 +54,6 @@ __device__ __forceinline__ bool meet(const DeviceGroup& g, uint32_t step, bool t
     if (threadIdx.x < g.count) {
         uint32_t* own = signals_of(g, g.rank);
         if (tells) {
-            __threadfence_system();
             asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(signals_of(g, threadIdx.x) + g.rank), "r"(step) : "memory");
         }
         there = wait_for(own + threadIdx.x, step, own + ABORTED);
@@ -101,38 +100,56 @@ __device__ __forceinline__ int64_t load_number(uint64_t at) {
     return number;
 }
 
-// Numbers that every GPU has, and that are to be the sums of all.
+// Numbers that every GPU has, and whose sums all are to have.
 struct AllReduce {  // shared with the host
     DeviceGroup group;
     uint64_t numbers[16];  // where they are on each GPU, at multiples of 16 bytes
+    uint64_t sums[16];     // and where the sums go: where the numbers are, if each adds a share
     uint64_t count;        // of int64; even
+    // Whether each GPU adds a share of the numbers and tells the sums to all: less goes from GPU to GPU where there are many of them, but
+    // they meet once more. Else each adds all for itself, and the numbers stay until it comes to a barrier again.
+    uint32_t shares, unused;
 };
 
 constexpr uint32_t REDUCE_THREADS = 512;
 
-// Each GPU adds its share of the numbers and tells the sums to all. Behind them a tree begins, where it is told to.
+// The sums of a pair of numbers over all GPUs, this one's first.
+__device__ __forceinline__ longlong2 sum_pair(const AllReduce& a, uint64_t i) {
+    const DeviceGroup& g = a.group;
+    longlong2 sum = load_pair(a.numbers[g.rank] + 16 * i);
+#pragma unroll 4
+    for (uint32_t k = 1; k < g.count; k++) {
+        const uint32_t other = g.rank + k < g.count ? g.rank + k : g.rank + k - g.count;
+        const longlong2 pair = load_pair(a.numbers[other] + 16 * i);
+        sum.x += pair.x;
+        sum.y += pair.y;
+    }
+    return sum;
+}
+
+// Adds the numbers of all GPUs. Behind the sums a tree begins, where it is told to.
 extern "C" __global__ void __launch_bounds__(REDUCE_THREADS) tree_all_reduce(const __grid_constant__ AllReduce a, const __grid_constant__ TreeStart begin) {
     follow_group(a.group);
     const DeviceGroup& g = a.group;
     const uint32_t step = steps(g);
     if (!meet(g, step + 1, blockIdx.x == 0)) return;
-    const uint64_t pairs = a.count / 2, share = (pairs + g.count - 1) / g.count, from = g.rank * share;
-    const uint64_t to = from + share < pairs ? from + share : pairs;
-    for (uint64_t i = from + blockIdx.x * REDUCE_THREADS + threadIdx.x; i < to; i += gridDim.x * static_cast<uint64_t>(REDUCE_THREADS)) {
-        longlong2 sum = load_pair(a.numbers[g.rank] + 16 * i);
-#pragma unroll 4
-        for (uint32_t k = 1; k < g.count; k++) {
-            const uint32_t other = g.rank + k < g.count ? g.rank + k : g.rank + k - g.count;
-            const longlong2 pair = load_pair(a.numbers[other] + 16 * i);
-            sum.x += pair.x;
-            sum.y += pair.y;
+    const uint64_t pairs = a.count / 2, first = blockIdx.x * REDUCE_THREADS + threadIdx.x, stride = gridDim.x * static_cast<uint64_t>(REDUCE_THREADS);
+    if (a.shares) {
+        const uint64_t share = (pairs + g.count - 1) / g.count, from = g.rank * share, to = from + share < pairs ? from + share : pairs;
+        for (uint64_t i = from + first; i < to; i += stride) {
+            const longlong2 sum = sum_pair(a, i);
+            for (uint32_t k = 0; k < g.count; k++) store_pair(a.sums[k] + 16 * i, sum);
         }
-        for (uint32_t k = 0; k < g.count; k++) store_pair(a.numbers[k] + 16 * i, sum);
+        __threadfence_system();
+    } else {
+        longlong2* sums = reinterpret_cast<longlong2*>(a.sums[g.rank]);
+        for (uint64_t i = first; i < pairs; i += stride) sums[i] = sum_pair(a, i);
     }
-    __threadfence_system();
     if (!last_block(signals_of(g, g.rank) + ARRIVED, gridDim.x)) return;
-    if (threadIdx.x == 0) signals_of(g, g.rank)[STEPS] = step + 2;
-    if (meet(g, step + 2, true) && begin.total) begin_tree(begin);
+    const uint32_t taken = step + 1 + a.shares;
+    if (threadIdx.x == 0) signals_of(g, g.rank)[STEPS] = taken;
+    if (a.shares && !meet(g, taken, true)) return;
+    if (begin.total) begin_tree(begin);
 }
 
 // Makes the quantizer of a tree from what each GPU has found of its rows.

@@ -24,6 +24,9 @@ pub const MOST_DEVICES: usize = 16;
 const SIGNALS: usize = MOST_DEVICES + 8;
 const ABORTED: usize = MOST_DEVICES + 1;
 
+/// Bytes that a GPU rather reads than that all meet once more.
+const MOST_READ: usize = 2 << 20;
+
 /// Blocks that add, at most, where another shard's on the same GPU are to have room.
 const MOST_BLOCKS: u32 = 48;
 
@@ -36,6 +39,8 @@ pub struct Peers {
     leaf_sums: Buffer<i64>,
     magnitudes_of: Addresses,
     leaf_sums_of: Addresses,
+    /// Those of each GPU's rows, in turns, and the sums of all.
+    own_histograms_of: [Addresses; 2],
     histograms_of: Addresses,
 }
 
@@ -73,7 +78,7 @@ impl CudaTrees<'_> {
         // Before others write there.
         self.queue.synchronize()?;
         let magnitudes = self.data.magnitudes.as_ref().map_or(0, |own| own.address);
-        let [signals_of, magnitudes_of] = rendezvous.exchange(rank, [signals.address, magnitudes])?;
+        let [signals_of, magnitudes_of, ..] = rendezvous.exchange(rank, [signals.address, magnitudes, 0, 0])?;
         self.peers = Some(Peers {
             group: DeviceGroup {
                 signals: signals_of,
@@ -87,6 +92,7 @@ impl CudaTrees<'_> {
             leaf_sums: Buffer::new(&self.queue, "sums of leaves", 1)?,
             magnitudes_of,
             leaf_sums_of: [0; MOST_DEVICES],
+            own_histograms_of: [[0; MOST_DEVICES]; 2],
             histograms_of: [0; MOST_DEVICES],
         });
         Ok(switch)
@@ -97,8 +103,10 @@ impl CudaTrees<'_> {
     pub(crate) fn share_addresses(&mut self, group: usize, leaves: usize) -> Result<()> {
         let Some(peers) = &mut self.peers else { return Ok(()) };
         peers.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
-        let own = [peers.leaf_sums.address, self.groups[group].address()];
-        [peers.leaf_sums_of, peers.histograms_of] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
+        let [even, odd] = self.groups[group].own_addresses();
+        let own = [peers.leaf_sums.address, self.groups[group].address(), even, odd];
+        let [leaf_sums, histograms, even, odd] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
+        (peers.leaf_sums_of, peers.histograms_of, peers.own_histograms_of) = (leaf_sums, histograms, [even, odd]);
         debug_assert!(peers.signals.address == peers.group.signals[peers.group.rank as usize]);
         Ok(())
     }
@@ -106,7 +114,7 @@ impl CudaTrees<'_> {
     /// Waits until the threads of all GPUs have come here.
     pub(crate) fn meet(&self) -> Result<()> {
         let Some(peers) = &self.peers else { return Ok(()) };
-        peers.rendezvous.exchange(peers.group.rank as usize, [0, 0]).map(drop)
+        peers.rendezvous.exchange(peers.group.rank as usize, [0; 4]).map(drop)
     }
 
     /// Where the sums of leaves go of a tree that grows whole: here, where others' are to be added, or `out`.
@@ -117,15 +125,33 @@ impl CudaTrees<'_> {
     /// Queues the sums of all shards in slots of a group, behind which a tree begins where `begin` says how.
     pub(crate) fn queue_all_reduce(&self, group: usize, slots: Range<usize>, begin: &TreeStart) -> Result<()> {
         let Some(peers) = &self.peers else { return Ok(()) };
-        self.launch_all_reduce(peers.group, peers.histograms_of, self.groups[group].span(slots), begin)
+        let span = self.groups[group].span(slots);
+        // What a GPU reads that adds everything for itself, beside what it would read and write anyway.
+        let shares = (peers.group.count as usize - 2) * 8 * span.len() > MOST_READ;
+        let own = peers.own_histograms_of[self.groups[group].turn()];
+        self.launch_all_reduce(peers.group, (own, peers.histograms_of), shares, span, begin)
     }
 
-    fn launch_all_reduce(&self, group: DeviceGroup, numbers: Addresses, span: Range<usize>, begin: &TreeStart) -> Result<()> {
+    fn launch_all_reduce(
+        &self,
+        group: DeviceGroup,
+        (numbers, sums): (Addresses, Addresses),
+        shares: bool,
+        span: Range<usize>,
+        begin: &TreeStart,
+    ) -> Result<()> {
         const THREADS: u32 = 512;
-        let reduce = AllReduce { group, numbers: behind(numbers, 8 * span.start), count: span.len() as u64 };
-        let share = span.len().div_ceil(2 * group.count as usize).div_ceil(THREADS as usize);
+        let reduce = AllReduce {
+            group,
+            numbers: behind(numbers, 8 * span.start),
+            sums: behind(sums, 8 * span.start),
+            count: span.len() as u64,
+            shares: shares as u32,
+            unused: 0,
+        };
+        let added = if shares { span.len().div_ceil(group.count as usize) } else { span.len() };
         let most = if group.apart != 0 { self.queue.gpu().multiprocessors() } else { MOST_BLOCKS };
-        let config = grid((share as u32).clamp(1, most), THREADS, 0);
+        let config = grid((added.div_ceil(2 * THREADS as usize) as u32).clamp(1, most), THREADS, 0);
         // SAFETY: the arguments are those of `tree_all_reduce`: as many numbers on each GPU, which all can reach, and signals; what
         // `tree_start` is given.
         unsafe { follow!(self.queue, &self.kernels.all_reduce, config; &reduce, begin) }
@@ -135,9 +161,9 @@ impl CudaTrees<'_> {
     /// group by the quantizer of the tree before.
     pub(crate) fn queue_quantizer_of_all(&self, unit: bool, guessed: bool) -> Result<()> {
         let Some(peers) = &self.peers else { return Ok(()) };
-        let slot = self.groups[0].span(0..1);
+        let (slot, root) = (self.groups[0].span(0..1), self.groups[0].table(0).slots);
         let last = self.data.logs[1 - self.data.turn].address;
-        let (last, cleared, clears) = if guessed { (last, self.groups[0].address(), slot.len() as u64 / 2) } else { (0, 0, 0) };
+        let (last, cleared, clears) = if guessed { (last, root, slot.len() as u64 / 2) } else { (0, 0, 0) };
         let reduce = QuantizerReduce {
             group: peers.group,
             magnitudes: peers.magnitudes_of,
@@ -173,9 +199,10 @@ impl CudaTrees<'_> {
         let runs = slots.chunk_by(|a, b| a + 1 == *b).map(|run| self.groups[group].span(run[0]..run[0] + run.len()));
         let runs: Vec<Range<usize>> = runs.filter(|run| !run.is_empty()).collect();
         let Some(peers) = &self.peers else { return self.sum_on_host(group, &runs) };
-        let own = [self.groups[group].address(), 0];
-        let [numbers, _] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
-        runs.into_iter().try_for_each(|run| self.launch_all_reduce(peers.group, numbers, run, &TreeStart::default()))?;
+        let own = [self.groups[group].address(), 0, 0, 0];
+        let [numbers, ..] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
+        let begin = TreeStart::default();
+        runs.into_iter().try_for_each(|run| self.launch_all_reduce(peers.group, (numbers, numbers), true, run, &begin))?;
         self.meet()
     }
 
@@ -191,4 +218,3 @@ impl CudaTrees<'_> {
         Ok(())
     }
 }
-

@@ -180,7 +180,9 @@ impl<'a> CudaTrees<'a> {
             return Err(Error::device_memory(queue.gpu().number(), message));
         }
         // Codes and histograms, lists, the rows' own numbers, and room for what is small.
-        let group = FeatureGroup::bytes(data.features, planned, rows, components, slots);
+        // A shard has histograms of its own rows besides, those of two trees.
+        let held = if data.shard.is_whole() { slots } else { 3 * slots };
+        let group = FeatureGroup::bytes(data.features, planned, rows, components, held);
         let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
     }

@@ -9,7 +9,7 @@ use taiga_core::error::{Error, Result};
 pub type Addresses = [u64; MOST_DEVICES];
 
 /// Addresses that a thread brings.
-const EACH: usize = 2;
+const EACH: usize = 4;
 
 /// How long a thread waits awake.
 const AWAKE: Duration = Duration::from_millis(2);
@@ -78,13 +78,13 @@ mod tests {
                 let place = &place;
                 scope.spawn(move || {
                     for i in 0..2000u64 {
-                        let [a, b] = place.exchange(rank, [i * 10 + rank as u64, i]).expect("all are there");
+                        let [a, b, ..] = place.exchange(rank, [i * 10 + rank as u64, i, 0, 0]).expect("all are there");
                         assert_eq!((&a[..3], &b[..3]), (&[i * 10, i * 10 + 1, i * 10 + 2][..], &[i, i, i][..]));
                     }
                 });
             }
         });
         place.leave();
-        assert!(place.exchange(0, [0, 0]).is_err());
+        assert!(place.exchange(0, [0; EACH]).is_err());
     }
 }

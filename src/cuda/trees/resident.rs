@@ -198,6 +198,7 @@ impl CudaTrees<'_> {
     fn reserve_launches(&mut self, task: &ResidentTask<'_>) -> Result<()> {
         let (leaves, columns) = (1usize << task.plan.depth, self.columns);
         self.data.reserve_by_row(&self.queue, task.loss)?;
+        self.groups[task.group].reserve_own(&self.queue, leaves / 2)?;
         for values in &mut self.data.values {
             values.reserve(&self.queue, "leaf values", leaves)?;
         }
@@ -255,6 +256,13 @@ impl CudaTrees<'_> {
 
     /// A tree's launches.
     fn launch_tree(&mut self, task: ResidentTask<'_>) -> Result<()> {
+        self.groups[task.group].sum_apart(self.peers.is_some());
+        let launched = self.launch_steps(task);
+        self.groups[task.group].sum_apart(false);
+        launched
+    }
+
+    fn launch_steps(&mut self, task: ResidentTask<'_>) -> Result<()> {
         let ResidentTask { loss, group, plan, log, unit, output, .. } = task;
         self.data.turn = 1 - self.data.turn;
         let base = self.data.log().address;
@@ -304,7 +312,7 @@ impl CudaTrees<'_> {
         let rules = SplitRules::new(plan, Scales { gradient: 1.0, hessian: 1.0 });
         let g = &self.groups[group];
         SplitSearch {
-            histograms: g.table(0),
+            histograms: g.search_table(0),
             features: self.feature_table.address,
             first_feature: g.first as u32,
             columns: self.columns as u32,

@@ -33,12 +33,7 @@ struct ShardEnd {
 
 impl ShardEnd {
     fn new(end: LocalCollective, rendezvous: &Arc<Rendezvous>) -> ShardEnd {
-        ShardEnd {
-            world: end.world(),
-            end: RwLock::new(Some(end)),
-            rendezvous: rendezvous.clone(),
-            is_bereft: AtomicBool::new(false),
-        }
+        ShardEnd { world: end.world(), end: RwLock::new(Some(end)), rendezvous: rendezvous.clone(), is_bereft: AtomicBool::new(false) }
     }
 
     fn leave(&self) {
@@ -251,9 +246,8 @@ fn each<R: Send>(
         *lock(&answers[rank]) = Some(answer);
     });
     let answers: Vec<Result<R>> = answers.into_iter().filter_map(|own| own.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
-    let is_told = |(answer, end): &(&Result<R>, &ShardEnd)| {
-        answer.as_ref().is_err_and(|e| *e != gone()) && !end.is_bereft.load(Ordering::Relaxed)
-    };
+    let is_told =
+        |(answer, end): &(&Result<R>, &ShardEnd)| answer.as_ref().is_err_and(|e| *e != gone()) && !end.is_bereft.load(Ordering::Relaxed);
     let first = answers.iter().zip(ends).position(|pair| is_told(&pair)).or_else(|| answers.iter().position(Result::is_err));
     match first {
         None => answers.into_iter().collect(),
