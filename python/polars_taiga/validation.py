@@ -258,15 +258,15 @@ def cross_val_predict(
     --------
     >>> import polars as pl
     >>> import polars_taiga as tg
-    >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+    >>> df = pl.DataFrame({"x": range(400)}).with_columns(y=pl.col("x") >= 200)
     >>> df = df.with_columns(p=tg.cross_val_predict("y", "x", folds=4, rounds=10))
-    >>> df.select(tg.metrics.auc("y", "p")).item() > 0.99
+    >>> df.select(tg.metrics.auc("y", "p")).item() > 0.95
     True
 
     A time series: each row by a model of the past alone.
 
-    >>> df.select(tg.cross_val_predict("y", "x", folds="time", n_folds=3, rounds=5).is_null().sum()).item()
-    25
+    >>> df.select(tg.cross_val_predict("x", pl.col("x") % 7, folds="time", n_folds=3).is_null().sum()).item()
+    100
     """
     models = fit_folds(target, *features, on_error=on_error, **params).struct.field("model")
     device = params.get("device", "auto")
@@ -308,11 +308,11 @@ def cross_validate(
     --------
     >>> import polars as pl
     >>> import polars_taiga as tg
-    >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+    >>> df = pl.DataFrame({"x": range(400)}).with_columns(y=pl.col("x") >= 200)
     >>> folds = df.taiga.cross_validate("y", "x", folds=4, rounds=10, metric=["auc", "accuracy"])
     >>> folds.select("fold", "train_rows", "test_rows", "rounds").rows()[0]
-    (0, 75, 25, 10)
-    >>> folds["auc"].mean() > 0.99
+    (0, 300, 100, 10)
+    >>> folds["auc"].mean() > 0.95
     True
     """
     own = FoldsCall("cross_validate", target, features, params)
