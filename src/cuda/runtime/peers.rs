@@ -59,7 +59,7 @@ fn can_access(gpu: &Gpu, other: &Gpu) -> std::result::Result<bool, DriverError> 
 fn open(gpu: &Gpu, other: &Gpu) -> std::result::Result<(), DriverError> {
     if other.context().has_async_alloc() {
         // What is allocated there comes from the device's pool.
-        let mut access = sys::CUmemAccessDesc {
+        let access = sys::CUmemAccessDesc {
             location: sys::CUmemLocation { type_: CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE, id: gpu.context().cu_device() },
             flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         };
@@ -67,7 +67,7 @@ fn open(gpu: &Gpu, other: &Gpu) -> std::result::Result<(), DriverError> {
         // SAFETY: the pool is the device's, and one description is given.
         return unsafe {
             let pool = result::device::get_default_mem_pool(other.context().cu_device())?;
-            sys::cuMemPoolSetAccess(pool, &mut access, 1).result()
+            sys::cuMemPoolSetAccess(pool, &access, 1).result()
         };
     }
     gpu.context().bind_to_thread()?;

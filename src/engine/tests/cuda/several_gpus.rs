@@ -124,7 +124,7 @@ fn columns_in_chunks() {
     gpu();
     let rows = 5_000;
     let t = table(rows, 2, "rmse", 7);
-    let bits: Vec<u8> = (0..rows as u32).map(|i| (i * 37 >> 3) as u8).collect();
+    let bits: Vec<u8> = (0..rows as u32).map(|i| ((i * 37) >> 3) as u8).collect();
     let whole: Vec<i32> = (0..rows as i32).map(|i| i * 7919 % 1000).collect();
     let chunk = |from: usize, to: usize| Chunk::new(Values::I32(&whole[from..to]), Some(Bits::new(&bits, 3 + from, to - from)));
     let mut input = t.input();
