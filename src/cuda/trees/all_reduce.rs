@@ -103,7 +103,7 @@ impl CudaTrees<'_> {
     pub(crate) fn share_addresses(&mut self, group: usize, leaves: usize) -> Result<()> {
         let Some(peers) = &mut self.peers else { return Ok(()) };
         peers.leaf_sums.reserve(&self.queue, "sums of leaves", 3 * leaves)?;
-        let [even, odd] = self.groups[group].own_addresses();
+        let [even, odd] = self.groups[group].own.addresses();
         let own = [peers.leaf_sums.address, self.groups[group].address(), even, odd];
         let [leaf_sums, histograms, even, odd] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
         (peers.leaf_sums_of, peers.histograms_of, peers.own_histograms_of) = (leaf_sums, histograms, [even, odd]);
@@ -128,7 +128,7 @@ impl CudaTrees<'_> {
         let span = self.groups[group].span(slots);
         // What a GPU reads that adds everything for itself, beside what it would read and write anyway.
         let shares = (peers.group.count as usize - 2) * 8 * span.len() > MOST_READ;
-        let own = peers.own_histograms_of[self.groups[group].turn()];
+        let own = peers.own_histograms_of[self.groups[group].own.turn()];
         self.launch_all_reduce(peers.group, (own, peers.histograms_of), shares, span, begin)
     }
 

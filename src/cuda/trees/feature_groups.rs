@@ -6,6 +6,7 @@
 use super::buffers::{Buffer, Kernels};
 use super::bundling::Bundles;
 use super::layouts::{ALL_STORED, FeatureInfo, Histograms, LANES, SPARSE_COLUMN, SparseRows};
+use super::own_histograms::OwnHistograms;
 use super::sparse_features::{SparseCandidates, SparseFeatures};
 use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::runtime::Queue;
@@ -59,18 +60,7 @@ pub struct FeatureGroup {
     /// How many slots, from the first on, are zero when what is queued has run.
     clear: usize,
     /// Where the histograms of these rows stand apart from those of all shards, while a tree grows whole.
-    own: OwnHistograms,
-}
-
-/// Histograms of a shard's rows, which other GPUs read: in turns, so that those of a tree stay while the next one grows.
-#[derive(Default)]
-struct OwnHistograms {
-    buffers: [Option<Buffer<i64>>; 2],
-    /// How many slots of each are zero.
-    clear: [usize; 2],
-    turn: usize,
-    /// Whether rows are summed there.
-    active: bool,
+    pub own: OwnHistograms,
 }
 
 /// Features whose codes are lists, or are planned to be.
@@ -260,33 +250,6 @@ impl FeatureGroup {
         self.histograms.as_ref().map_or(0, |h| h.address)
     }
 
-    /// Makes room for so many slots of these rows alone.
-    pub fn reserve_own(&mut self, queue: &Queue, slots: usize) -> Result<()> {
-        let need = slots * self.numbers_of_node();
-        for (buffer, clear) in self.own.buffers.iter_mut().zip(&mut self.own.clear) {
-            if buffer.as_ref().is_none_or(|b| b.slice.len() < need) {
-                (*buffer, *clear) = (Some(Buffer::new(queue, "histograms", need)?), 0);
-            }
-        }
-        Ok(())
-    }
-
-    /// Where they are, in each turn.
-    pub fn own_addresses(&self) -> [u64; 2] {
-        self.own.buffers.each_ref().map(|b| b.as_ref().map_or(0, |b| b.address))
-    }
-
-    /// The turn of the tree that is launched.
-    pub fn turn(&self) -> usize {
-        self.own.turn
-    }
-
-    /// Whether rows are summed apart from now on; a tree that begins takes the next turn.
-    pub fn sum_apart(&mut self, apart: bool) {
-        self.own.active = apart;
-        self.own.turn = if apart { 1 - self.own.turn } else { self.own.turn };
-    }
-
     /// The histograms, one slot behind the other.
     pub fn histograms(&mut self) -> Option<&mut Buffer<i64>> {
         self.histograms.as_mut()
@@ -358,8 +321,7 @@ impl FeatureGroup {
 
     /// What kernels are told that sum rows.
     pub fn table(&self, component: u32) -> Histograms {
-        let slots = if self.own.active { self.own_addresses()[self.own.turn] } else { self.address() };
-        Histograms { slots, ..self.search_table(component) }
+        Histograms { slots: self.own.summed().unwrap_or(self.address()), ..self.search_table(component) }
     }
 
     /// What kernels are told that search.
@@ -441,26 +403,21 @@ impl FeatureGroup {
 
     /// Sets the first `slots` slots to zero for a tree that grows whole on the device, where the one before it has not done so.
     pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
-        if !self.own.active {
-            return if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) };
+        if self.own.summed().is_some() {
+            let numbers = self.span(0..slots).end;
+            return self.own.clear_first(queue, slots, numbers);
         }
-        let (turn, span) = (self.own.turn, self.span(0..slots));
-        match &mut self.own.buffers[turn] {
-            Some(own) if self.own.clear[turn] < slots => queue.clear(&mut own.slice.slice_mut(span)),
-            _ => Ok(()),
-        }
+        if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
     }
 
     /// The same as a kernel does it at the end of such a tree: where they are, and how many words of 16 bytes.
     pub fn clear_behind(&mut self, slots: usize) -> (u64, u64) {
-        if self.own.active {
-            // Those of the tree before, which nobody reads any more.
-            let (turn, before) = (self.own.turn, 1 - self.own.turn);
-            (self.own.clear[turn], self.own.clear[before]) = (0, slots);
-            return (self.own_addresses()[before], (slots * self.slot_size / 2) as u64);
+        let words = (slots * self.slot_size / 2) as u64;
+        if self.own.summed().is_some() {
+            return (self.own.clear_behind(slots), words);
         }
         self.clear = slots;
-        (self.address(), (slots * self.slot_size / 2) as u64)
+        (self.address(), words)
     }
 
     /// Sets slots to zero.

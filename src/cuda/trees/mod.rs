@@ -7,7 +7,7 @@
 //!   [`group_derivatives`]: those of losses by group; [`position_factors`]: what positions add to their scores;
 //! - [`feature_groups`]: groups of features, their codes and histograms; [`bundling`]: features that share columns of codes;
 //!   [`sparse_features`]: features whose codes are lists; [`ctr`] and [`ctr_maker`]: statistics of categories;
-//! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
+//! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`own_histograms`]: those of a shard; [`partition`]: rows sent to children;
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
 //! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`driver_threads`]: a
@@ -32,6 +32,7 @@ mod leaf_quantiles;
 mod leaf_sums;
 mod level_buffers;
 mod loss_program;
+mod own_histograms;
 mod partition;
 mod position_factors;
 mod rendezvous;

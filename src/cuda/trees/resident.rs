@@ -198,7 +198,8 @@ impl CudaTrees<'_> {
     fn reserve_launches(&mut self, task: &ResidentTask<'_>) -> Result<()> {
         let (leaves, columns) = (1usize << task.plan.depth, self.columns);
         self.data.reserve_by_row(&self.queue, task.loss)?;
-        self.groups[task.group].reserve_own(&self.queue, leaves / 2)?;
+        let numbers = self.groups[task.group].span(0..leaves / 2).end;
+        self.groups[task.group].own.reserve(&self.queue, numbers)?;
         for values in &mut self.data.values {
             values.reserve(&self.queue, "leaf values", leaves)?;
         }
@@ -256,9 +257,11 @@ impl CudaTrees<'_> {
 
     /// A tree's launches.
     fn launch_tree(&mut self, task: ResidentTask<'_>) -> Result<()> {
-        self.groups[task.group].sum_apart(self.peers.is_some());
+        if self.peers.is_some() {
+            self.groups[task.group].own.begin();
+        }
         let launched = self.launch_steps(task);
-        self.groups[task.group].sum_apart(false);
+        self.groups[task.group].own.end();
         launched
     }
 
