@@ -10,6 +10,7 @@ use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
+use taiga_core::learners::boosting::steps::TreeDevices as _;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
@@ -127,7 +128,29 @@ pub fn fit_folds(
     monitor: &dyn Monitor,
 ) -> Result<Vec<cross_validation::FoldModel>> {
     check_present(&params.device)?;
-    cross_validation::fit_folds(input, params, folds, &fit_with, monitor)
+    cross_validation::fit_folds(input, params, folds, fits(&params.device, monitor))
+}
+
+/// Fits as [`fit_with`] does, on such a device.
+fn fits<'a>(device: &str, monitor: &'a dyn Monitor) -> cross_validation::Fits<'a> {
+    cross_validation::Fits { fit: &fit_with, stay_here: Chosen::new(device, monitor).stays_here(), monitor }
+}
+
+/// Searches among the parameters of trials, all of which name the same device; see [`core::search`].
+///
+/// # Errors
+/// As [`search::search`](core::search::search).
+pub fn search(
+    input: &taiga_core::dataset::Input<'_>,
+    trials: &[core::BoostingParams],
+    folds: &taiga_core::dataset::folds::Folds,
+    halving: Option<core::search::Halving>,
+    monitor: &dyn Monitor,
+    measure: impl Fn(usize, cross_validation::FoldModel) -> Result<(f64, bool)> + Sync,
+) -> Result<Vec<core::search::Trial>> {
+    let device = trials.first().map_or("auto", |params| &params.device);
+    check_present(device)?;
+    core::search::search(input, trials, folds, halving, fits(device, monitor), measure)
 }
 
 /// Models of boosted trees.
