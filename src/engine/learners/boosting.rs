@@ -4,13 +4,13 @@ use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Valu
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
+use crate::device::trees::stay_here;
 use crate::device::{Chosen, check_present};
 use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
-use taiga_core::learners::boosting::steps::TreeDevices as _;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
@@ -128,15 +128,11 @@ pub fn fit_folds(
     monitor: &dyn Monitor,
 ) -> Result<Vec<cross_validation::FoldModel>> {
     check_present(&params.device)?;
-    cross_validation::fit_folds(input, params, folds, fits(&params.device, monitor))
+    let fits = cross_validation::Fits { fit: &fit_with, stay_here: stay_here(input, params), monitor };
+    cross_validation::fit_folds(input, params, folds, fits)
 }
 
-/// Fits as [`fit_with`] does, on such a device.
-fn fits<'a>(device: &str, monitor: &'a dyn Monitor) -> cross_validation::Fits<'a> {
-    cross_validation::Fits { fit: &fit_with, stay_here: Chosen::new(device, monitor).stays_here(), monitor }
-}
-
-/// Searches among the parameters of trials, all of which name the same device; see [`core::search`].
+/// Searches among the parameters of trials; see [`core::search`].
 ///
 /// # Errors
 /// As [`search::search`](core::search::search).
@@ -148,9 +144,10 @@ pub fn search(
     monitor: &dyn Monitor,
     measure: impl Fn(usize, cross_validation::FoldModel) -> Result<(f64, bool)> + Sync,
 ) -> Result<Vec<core::search::Trial>> {
-    let device = trials.first().map_or("auto", |params| &params.device);
-    check_present(device)?;
-    core::search::search(input, trials, folds, halving, fits(device, monitor), measure)
+    trials.iter().try_for_each(|params| check_present(&params.device))?;
+    let stay_here = trials.iter().all(|params| stay_here(input, params));
+    let fits = cross_validation::Fits { fit: &fit_with, stay_here, monitor };
+    core::search::search(input, trials, folds, halving, fits, measure)
 }
 
 /// Models of boosted trees.
