@@ -136,7 +136,7 @@ SEVERAL = r"cuda:([0-9]{1,4}(,[0-9]{1,4})+|all)"
 
 def first(device: str) -> str:
     """The device for work that several GPUs do not share: the first of them."""
-    if not re.fullmatch(SEVERAL, device):
+    if not isinstance(device, str) or not re.fullmatch(SEVERAL, device):
         return device
     return "cuda" if device == "cuda:all" else device.split(",")[0]
 

@@ -51,6 +51,19 @@ impl DeviceSet {
         }
     }
 
+    /// Returns the name for work that comes along with a fit, and that GPUs do not share: that of the first of several.
+    ///
+    /// ```
+    /// use taiga_core::device::DeviceSet;
+    /// assert_eq!(DeviceSet::first_name("cuda:2,0"), "cuda:2");
+    /// assert_eq!(DeviceSet::first_name("cuda:all"), "cuda");
+    /// assert_eq!(DeviceSet::first_name("cpu"), "cpu");
+    /// ```
+    #[must_use]
+    pub fn first_name(text: &str) -> &str {
+        if text == "cuda:all" { "cuda" } else { text.split(',').next().unwrap_or(text) }
+    }
+
     /// Returns the set for work that is not shared between GPUs.
     ///
     /// # Errors
