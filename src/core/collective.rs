@@ -121,6 +121,9 @@ pub struct RowShard<'a> {
 }
 
 impl RowShard<'_> {
+    /// Shards but the last have a multiple of so many rows: sums in f64 are added over blocks of them in order.
+    pub const BLOCK: usize = 1024;
+
     /// Returns all `rows` rows of a table.
     pub fn whole(rows: usize) -> RowShard<'static> {
         RowShard { collective: &Alone, first: 0, all: rows }

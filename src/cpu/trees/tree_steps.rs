@@ -173,7 +173,7 @@ impl GroupSteps for CpuTrees<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            if self.pool.size() == 1 && self.outputs == 1 {
+            if self.pool.size() == 1 && self.of.is_whole() && self.outputs == 1 {
                 shard.sort_rows(id, features, first, self.count_rows);
             }
             Ok(())
