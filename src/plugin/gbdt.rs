@@ -16,7 +16,7 @@ use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
 use taiga_engine::column::FeatureType;
-use taiga_engine::dataset::{Evaluation, Input, LossColumns};
+use taiga_engine::dataset::{Evaluation, Input, LossColumns, OwnRows};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
@@ -85,8 +85,17 @@ fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingP
     schema::check(&fields.typed(types), TargetKind::Numbers, &given, &params).map_err(errors::compute)
 }
 
-/// Fits a model on one table.
-fn fit(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
+/// Fits a model on one table, or with other processes on one whose rows are in all of them.
+fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
+    let Some(together) = &kwargs.collective else { return fit_own(parts, params, kwargs, wanted, None) };
+    if wanted == Wanted::Constant {
+        return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
+    }
+    together.join(parts, &params.categorical.clone(), |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
+}
+
+/// Fits a model on one table, of whose features these are the `own` rows, where there are others.
+fn fit_own(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Model> {
     let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let marks = held_out.as_ref().map(|h| h.marks.as_slice());
     let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
@@ -143,7 +152,7 @@ fn fit(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted: Wa
             let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
             let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every)).transpose()?;
             let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
-            boosting::fit_with(&input, &params, &FitOptions { init_model: init_model.as_ref(), snapshots }, &watch)
+            boosting::fit_with(&input, &params, &FitOptions { init_model: init_model.as_ref(), snapshots, own }, &watch)
         }
         Wanted::Constant => boosting::constant(&input, &params),
     };
