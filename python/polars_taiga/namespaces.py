@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.collective import Collective
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.statistics import Bins, Range
 
@@ -76,6 +77,7 @@ class TaigaExpr:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -98,6 +100,7 @@ class TaigaExpr:
             snapshot=snapshot,
             snapshot_every=snapshot_every,
             callback=callback,
+            collective=collective,
             verbose=verbose,
             progress=progress,
             metadata=metadata,
@@ -298,6 +301,7 @@ class _Fits:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -323,6 +327,7 @@ class _Fits:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -348,6 +353,7 @@ class _Fits:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -374,6 +380,7 @@ class _Fits:
                 snapshot=snapshot,
                 snapshot_every=snapshot_every,
                 callback=callback,
+                collective=collective,
                 verbose=verbose,
                 progress=progress,
                 metadata=metadata,
