@@ -21,8 +21,8 @@ class Collective:
     rows. A fit connects the processes (TCP) and disconnects them; fits are made one after the other. What each sends is
     in docs/distributed.md.
 
-    The secret is checked on both sides of each connection before anything else is read (HMAC-SHA-256 of what both draw);
-    it is never sent. Nothing is encrypted: the network between the processes is to be one's own.
+    The secret is checked on both sides of each connection before anything else is read (HMAC-SHA-256 of what both
+    draw); it is never sent. Nothing is encrypted: the network between the processes is to be one's own.
 
     Parameters
     ----------
