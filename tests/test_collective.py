@@ -1,4 +1,4 @@
-"""Fits that several processes make together: the bytes of one fit of all rows; and what becomes of those that go wrong."""
+"""Fits that several processes make together: the bytes of one fit of all rows; and what becomes of those that fail."""
 
 from __future__ import annotations
 
@@ -232,7 +232,7 @@ def errors_of(workers: Workers, world: int) -> list[str]:
 
 
 def test_differences_are_told(workers: Workers) -> None:
-    """Another parameter, another column's type, another secret, other features: errors in all that say which and whose."""
+    """Another parameter, other columns, another secret, another job: errors in all that say which and whose."""
     fit = FITS[0]
 
     def differing(one: dict[str, Any], other: dict[str, Any], **of_other: Any) -> list[str]:
