@@ -26,7 +26,6 @@ def worker(job: dict[str, Any]) -> None:
     import hashlib
 
     import polars as pl
-
     import polars_taiga as tg
 
     rank, world, features = job["rank"], job["world"], pl.exclude(job["target"])
