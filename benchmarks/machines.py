@@ -1,8 +1,8 @@
 """Several processes beside one: `python -m benchmarks.machines [--rows 1000000] [--processes 2] [--trees 100]`.
 
-One process of as many threads fits all rows; so many processes of one thread each fit their shares, over the loopback. Both
-start from Polars frames in memory; a process's time begins when all have read their rows and ends with its model, and the
-slowest process counts. Both ways take turns, and the best of each counts.
+One process of as many threads fits all rows; so many processes of one thread each fit their shares, over the loopback.
+Both start from Polars frames in memory; a process's time begins when all have read their rows and ends with its model,
+and the slowest process counts. Both ways take turns, and the best of each counts.
 """
 
 from __future__ import annotations
