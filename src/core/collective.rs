@@ -65,7 +65,9 @@ pub trait Collective: Sync {
 
 /// Returns numbers as bytes that mean the same on every machine.
 pub fn bytes_of(numbers: &[f64]) -> Vec<u8> {
-    numbers.iter().flat_map(|x| x.to_le_bytes()).collect()
+    let mut bytes = vec![0; numbers.len() * 8];
+    bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+    bytes
 }
 
 /// Returns the numbers that [`bytes_of`] has made bytes of.

@@ -171,15 +171,18 @@ fn reduce<T: Copy, const N: usize>(
     state: &mut State,
     (rank, kind): (usize, Kind),
     values: &mut [T],
-    (to, from): (fn(T) -> [u8; N], fn([u8; N]) -> T),
-    add: fn(T, T) -> T,
+    (to, from): (impl Fn(T) -> [u8; N], impl Fn([u8; N]) -> T),
+    add: impl Fn(T, T) -> T,
 ) -> Result<()> {
     let world = state.links.len();
     if world == 1 {
         return Ok(());
     }
-    let as_bytes = |values: &[T]| values.iter().flat_map(|x| to(*x)).collect::<Vec<u8>>();
-    let numbers = |bytes: &[u8]| bytes.as_chunks::<N>().0.iter().map(|b| from(*b)).collect::<Vec<T>>();
+    let as_bytes = |values: &[T]| {
+        let mut bytes = vec![0; values.len() * N];
+        bytes.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(bytes, x)| *bytes = to(*x));
+        bytes
+    };
     let merge = |values: &mut [T], other: &[u8]| values.iter_mut().zip(other.as_chunks::<N>().0).for_each(|(a, b)| *a = add(*a, from(*b)));
     let count = values.len();
     if count * N <= FEW_BYTES {
@@ -198,7 +201,7 @@ fn reduce<T: Copy, const N: usize>(
     let lengths: Vec<usize> = (0..world).map(|k| share(count, k, world).len() * N).collect();
     let all = state.round(kind, count, &vec![&sums[..]; world], Some(&lengths))?;
     for k in (0..world).filter(|k| *k != rank) {
-        values[share(count, k, world)].copy_from_slice(&numbers(&all[k]));
+        values[share(count, k, world)].iter_mut().zip(all[k].as_chunks::<N>().0).for_each(|(x, bytes)| *x = from(*bytes));
     }
     Ok(())
 }
