@@ -60,7 +60,7 @@ fn rows_of_a_fit_may_lie_in_several_processes() {
     let mut same = [0; 6];
     for seed in 0..cases(40) {
         let case = RandomFit::new(seed);
-        let input = case.input(if seed % 2 == 0 { Column::from_f64 } else { |name, values| Column::from_f64(name, values) });
+        let input = case.input(Column::from_f64);
         let whole = case.fit(&input, &BoostingParams { device: "cpu".into(), ..case.params.clone() });
         for world in [1, 2, 3, 5] {
             let ends = deal(input.target.rows(), world, &mut Dice::new(seed * 7 + world as u64));
@@ -82,6 +82,28 @@ fn rows_of_a_fit_may_lie_in_several_processes() {
     }
     println!("equal fits by the number of processes: {same:?}");
     assert!(same[5] > 0);
+}
+
+/// Proves the same where what some processes have is nowhere in others': held-out rows, missing values, values far from all others.
+#[test]
+fn what_one_process_alone_has_counts_in_all() {
+    let mut t = table(4_000, 11);
+    t.held_out = Some((0..4_000).map(|row| row < 500 && row % 3 == 0).collect());
+    t.columns[0][3_999] = f64::NAN;
+    t.columns[1][3_998] = 1e300;
+    let input = t.input();
+    for loss in ["mae", "rmse", "quantile"] {
+        for bins in [16, 256] {
+            let given = serde_json::json!({ "rounds": 5, "loss": loss, "bins": bins, "early_stopping": 2, "border_sample": 300 });
+            let params = params(given);
+            let whole = fit(&input, &params, &Quiet).expect("a fit").to_bytes();
+            for ends in [vec![1_500, 4_000], vec![499, 500, 500, 3_999, 4_000]] {
+                for made in fit_together(&input, &params, local(ends.len()), &ends) {
+                    assert!(made.expect("a fit") == whole, "{loss} in {bins} bins, {ends:?}");
+                }
+            }
+        }
+    }
 }
 
 /// Returns the ends of an exchange over the loopback.
