@@ -119,7 +119,7 @@ fn gather(collective: &TcpCollective, series: &Series) -> PolarsResult<Series> {
         DataType::Struct(_) => {
             let fields = series.struct_()?.fields_as_series();
             let fields = fields.iter().map(|field| gather(collective, field)).collect::<PolarsResult<Vec<_>>>()?;
-            let rows = fields.first().map_or(0, Series::len);
+            let rows = fields.first().map_or(0, |field| field.len());
             Ok(StructChunked::from_series(name, rows, fields.iter())?.into_series())
         }
         DataType::Null => {
