@@ -16,6 +16,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 OLDEST := build/oldest
+ADVISORIES := cargo run --quiet --manifest-path .ci/advisories/Cargo.toml --target-dir target/advisories -- build/advisory-db
 CUDA ?= $(if $(wildcard /dev/nvidiactl),1)
 override CUDA := $(filter-out 0,$(CUDA))
 BUILT := $(VENV)/$(if $(CUDA),.build-cuda,.build)
@@ -110,13 +111,16 @@ wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, ke
 # Polars behind it would be built again.
 MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
-lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences, layers and names of kernels
+lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences, advisories, layers and names of kernels
 	cargo fmt --all -- --check
 	rustfmt --edition 2024 --check src/core/losses/*.rs src/core/metrics/*.rs   # modules that a macro declares
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy --strict python
 	$(BIN)/python .ci/licenses.py check
+	$(BIN)/python -m tarfile -e .ci/advisories/advisory-db.tar.xz build/advisory-db
+	$(ADVISORIES) Cargo.lock fuzz/Cargo.lock loom/Cargo.lock
+	! $(ADVISORIES) .ci/advisories/faulty.lock   # a fault is found
 	$(BIN)/python .ci/layers.py
 	$(BIN)/python .ci/kernels.py
 	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings

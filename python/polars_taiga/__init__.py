@@ -49,7 +49,9 @@ from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
 from polars_taiga.score import score
+from polars_taiga.search import search
 from polars_taiga.statistics import histogram, histogram2d, min_max
+from polars_taiga.validation import FoldsParams, cross_val_predict, cross_validate, fit_folds
 
 __all__ = [
     "CacheInfo",
@@ -60,6 +62,7 @@ __all__ = [
     "DevicesInfo",
     "Encoder",
     "Explanation",
+    "FoldsParams",
     "ForestParams",
     "GbdtParams",
     "LinearParams",
@@ -71,8 +74,11 @@ __all__ = [
     "clear_device_cache",
     "combine",
     "count_encode",
+    "cross_val_predict",
+    "cross_validate",
     "device_info",
     "encode",
+    "fit_folds",
     "fit_forest",
     "fit_gbdt",
     "fit_sparse_lr",
@@ -92,6 +98,7 @@ __all__ = [
     "predict",
     "quantize",
     "score",
+    "search",
     "target_encode",
     "when",
     "woe",

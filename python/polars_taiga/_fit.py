@@ -180,8 +180,35 @@ def expr(
     metadata: Metadata | None,
     training: Training | None = None,
 ) -> pl.Expr:
-    """The expression of a fit: one struct of everything that it reads (`Parts` in src/plugin/fit.rs), and behind it the
-    model whose trees come first.
+    """The expression of a fit, which makes one model."""
+    inputs, kwargs = call(
+        problems,
+        columns,
+        roles,
+        params,
+        selected=selected,
+        progress=progress,
+        on_error=on_error,
+        metadata=metadata,
+        training=training,
+    )
+    return _plugin.scalar(problems.function, inputs, kwargs).alias("model")
+
+
+def call(
+    problems: Problems,
+    columns: list[pl.Expr],
+    roles: Mapping[str, IntoColumns | None],
+    params: str,
+    *,
+    selected: Selected | None = None,
+    progress: object,
+    on_error: OnError,
+    metadata: Metadata | None,
+    training: Training | None = None,
+) -> tuple[list[pl.Expr], dict[str, object]]:
+    """What a fit reads: one struct of everything (`Parts` in src/plugin/fit.rs), behind it the model whose trees come
+    first; and what is said of it (`FitKwargs`).
     """
     own = ("indices", "values")
     parts: list[pl.Expr] = []
@@ -203,8 +230,7 @@ def expr(
     if selected is not None:
         kwargs["selections"] = selected.selections
         parts.extend(selected.parts())
-    inputs = [pl.struct([*marked(columns), *parts]), *given.models()]
-    return _plugin.scalar(problems.function, inputs, kwargs).alias("model")
+    return [pl.struct([*marked(columns), *parts]), *given.models()], kwargs
 
 
 @dataclass(frozen=True)

@@ -587,25 +587,7 @@ def fit_gbdt(
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """
-    problems = _fit.Problems("fit_gbdt")
-    columns = _fit.features(problems, target, features)
-    if not columns and not problems.found:
-        text = "fit_gbdt: there are no features; name at least one column besides the target"
-        problems.found.append((False, text))
-    held_out = eval is not None
-    selected = Selected()
-    own = params.get("loss")
-    if isinstance(own, CustomLoss):
-        # The engine's parameters are two: that the loss is one's own, and its formulas.
-        params = {**params, "loss": "custom", "custom_loss": own._formulas()}  # type: ignore[typeddict-unknown-key, typeddict-item]
-    metrics = params.get("metric")
-    if isinstance(metrics, CustomMetric):
-        params = {**params, "metric": metrics._formulas()}  # type: ignore[typeddict-item]
-    elif isinstance(metrics, list | tuple):
-        several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
-        params = {**params, "metric": several}  # type: ignore[typeddict-item]
-    named = selected.out_of(problems, params)
-    text = _fit.params_json(problems, named, GbdtParams, lambda json: _taiga.gbdt_problems(json, held_out))
+    own = GbdtCall("fit_gbdt", target, features, params, held_out=eval is not None)
     roles = {
         "target": target,
         "weight": weight,
@@ -613,21 +595,68 @@ def fit_gbdt(
         "eval": eval,
         "group": group,
         "position": position,
+        "event": event,
+        "lower": lower,
+        "upper": upper,
     }
-    roles |= {"event": event, "lower": lower, "upper": upper}
-    if isinstance(own, CustomLoss) and own.columns:
-        roles["loss_columns"] = cs.by_name(*own.columns)
-    if held_out or params.get("eval_train"):
-        read = columns_of(metrics)
-        roles["metric_columns"] = cs.by_name(*read) if read else None
     return _fit.expr(
-        problems,
-        columns,
-        roles,
-        text,
-        selected=selected,
+        own.problems,
+        own.columns,
+        {**roles, **own.roles},
+        own.json(own.named(params)),
+        selected=own.selected,
         progress=progress,
         on_error=on_error,
         metadata=metadata,
         training=_fit.Training(init_model, snapshot, snapshot_every, callback, verbose, collective),
     )
+
+
+class GbdtCall:
+    """What a call of a function that fits boosted trees says, and what is wrong with it."""
+
+    def __init__(
+        self,
+        function: str,
+        target: IntoColumn,
+        features: tuple[IntoColumns, ...],
+        params: Mapping[str, Any],
+        *,
+        held_out: bool,
+    ) -> None:
+        """Of `function`; `held_out`: whether there are rows to measure on."""
+        self.problems = _fit.Problems(function)
+        self.columns = _fit.features(self.problems, target, features)
+        if not self.columns and not self.problems.found:
+            text = f"{function}: there are no features; name at least one column besides the target"
+            self.problems.found.append((False, text))
+        self.held_out = held_out
+        self.selected = Selected()
+        # What a loss and metrics of one's own read.
+        self.roles: dict[str, IntoColumns | None] = {}
+        own = params.get("loss")
+        if isinstance(own, CustomLoss) and own.columns:
+            self.roles["loss_columns"] = cs.by_name(*own.columns)
+        if held_out or params.get("eval_train"):
+            read = columns_of(params.get("metric"))
+            self.roles["metric_columns"] = cs.by_name(*read) if read else None
+
+    def named(self, params: Mapping[str, Any]) -> dict[str, object]:
+        """The engine's parameters: what is written by functions as formulas, selectors noted and left out."""
+        own, metrics = params.get("loss"), params.get("metric")
+        if isinstance(own, CustomLoss):
+            # The engine's parameters are two: that the loss is one's own, and its formulas.
+            params = {**params, "loss": "custom", "custom_loss": own._formulas()}
+        if isinstance(metrics, CustomMetric):
+            params = {**params, "metric": metrics._formulas()}
+        elif isinstance(metrics, list | tuple):
+            several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
+            params = {**params, "metric": several}
+        return self.selected.out_of(self.problems, params)
+
+    def json(self, named: Mapping[str, object]) -> str:
+        """They as JSON; what is wrong with them is noted."""
+        return _fit.params_json(self.problems, named, GbdtParams, self._problems)
+
+    def _problems(self, text: str) -> list[tuple[bool, str]]:
+        return _taiga.gbdt_problems(text, self.held_out)

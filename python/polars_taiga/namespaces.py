@@ -29,7 +29,9 @@ from polars_taiga.model import Model
 from polars_taiga.predict import PredictParams, predict
 from polars_taiga.quantize import borders, quantize
 from polars_taiga.score import MeasureParams, ScoreParams, score
+from polars_taiga.search import as_frame, search
 from polars_taiga.statistics import histogram, histogram2d, min_max
+from polars_taiga.validation import FoldsParams, ValidateParams, cross_val_predict, cross_validate, fit_folds
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.collective import Collective
     from polars_taiga.quantize import BorderMethod
+    from polars_taiga.search import Space
     from polars_taiga.statistics import Bins, Range
 
 __all__ = ["TaigaDataFrame", "TaigaExpr", "TaigaLazyFrame"]
@@ -106,6 +109,16 @@ class TaigaExpr:
             metadata=metadata,
             **params,
         )
+
+    @shows(FoldsParams)
+    def fit_folds(self, *features: IntoColumns, **params: Unpack[FoldsParams]) -> pl.Expr:
+        """`tg.fit_folds` with this expression as the target."""
+        return fit_folds(self._expr, *features, **params)
+
+    @shows(FoldsParams)
+    def cross_val_predict(self, *features: IntoColumns, **params: Unpack[FoldsParams]) -> pl.Expr:
+        """`tg.cross_val_predict` with this expression as the target."""
+        return cross_val_predict(self._expr, *features, **params)
 
     @shows(ForestParams)
     def fit_forest(
@@ -282,6 +295,38 @@ class _Fits:
     def _fitted(self, expr: pl.Expr, engine: Engine) -> Model | None:
         value = self._value(expr, engine)
         return None if value is None else Model(value)
+
+    @shows(ValidateParams)
+    def cross_validate(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        models: bool = False,
+        engine: Engine = "auto",
+        **params: Unpack[FoldsParams],
+    ) -> pl.DataFrame:
+        """Validate by `tg.cross_validate`: collect the query of a lazy frame, and return a row for each fold. `engine`:
+        as in `LazyFrame.collect`, what the query is run by.
+        """
+        folds = self._value(cross_validate(target, *features, models=models, **params), engine)
+        return pl.DataFrame(folds.struct.unnest())
+
+    @shows(FoldsParams)
+    def search(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        space: Space,
+        trials: int | None = None,
+        halving: int | None = None,
+        engine: Engine = "auto",
+        **params: Unpack[FoldsParams],
+    ) -> pl.DataFrame:
+        """Search by `tg.search`: collect the query of a lazy frame, and return a row for each trial, with a column for
+        each parameter, the best first. `engine`: as in `LazyFrame.collect`, what the query is run by.
+        """
+        own = search(target, *features, space=space, trials=trials, halving=halving, **params)
+        return as_frame(self._value(own, engine).struct.unnest())
 
     @overload
     def fit_gbdt(

@@ -293,6 +293,15 @@ impl<'a> Column<'a> {
         }
     }
 
+    /// Returns the values of a column of bytes in one chunk, none of them null.
+    pub fn bytes(&self) -> Option<&'a [u8]> {
+        match self.chunks.as_slice() {
+            [] => Some(&[]),
+            [Chunk { values: Values::U8(values), validity: None }] => Some(values),
+            _ => None,
+        }
+    }
+
     /// Returns what the codes of a categorical column stand for.
     pub fn categories(&self) -> Option<&'a Categories> {
         self.categories

@@ -118,6 +118,16 @@ impl Error {
         Error::Rows { fault: RowsFault::Values, error: Box::new(self) }
     }
 
+    /// This error, of one part of the work: what says what is wrong with rows says in which part.
+    pub fn within(self, part: &str) -> Self {
+        match self {
+            Error::Column { name, message } => Error::Column { name, message: format!("in {part}: {message}") },
+            Error::Data(text) => Error::Data(format!("{part}: {text}")),
+            Error::Rows { fault, error } => Error::Rows { fault, error: Box::new(error.within(part)) },
+            other => other,
+        }
+    }
+
     /// Returns what the rows are at fault for; none where the call, the device or the memory is.
     pub fn rows_fault(&self) -> Option<RowsFault> {
         match self {

@@ -115,6 +115,16 @@ impl FitKwargs {
         Ok(params)
     }
 
+    /// The parameters as Python gave them.
+    pub fn params_text(&self) -> &str {
+        &self.params
+    }
+
+    /// The selectors among the parameters.
+    pub fn selections(&self) -> &[Selection] {
+        &self.selections
+    }
+
     /// What the user says of the model.
     pub fn metadata(&self) -> PolarsResult<Option<Metadata>> {
         self.metadata.as_deref().map(Metadata::new).transpose().map_err(errors::compute)

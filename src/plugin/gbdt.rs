@@ -22,6 +22,7 @@ use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, Snapshots, schema};
 use taiga_engine::losses::LossKind;
+use taiga_engine::provenance::LabelType;
 
 /// The parameter that says what a target must be, as users write it.
 fn by(params: &BoostingParams) -> String {
@@ -30,6 +31,11 @@ fn by(params: &BoostingParams) -> String {
 
 /// Checks what names and types tell.
 fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
+    check_given(fields, params, given(fields))
+}
+
+/// Checks what names and types tell of a fit that is given such columns.
+pub fn check_given(fields: &InputSchema, params: &BoostingParams, given: GivenColumns) -> PolarsResult<()> {
     if fields.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
@@ -40,7 +46,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
         return Ok(());
     }
     if let Some(loss) = several::loss_of(name, dtype, params.loss)? {
-        return check_several(fields, &types, params, loss);
+        return check_several(fields, &types, params, loss, &given);
     }
     let target = match is_of_classes(name, dtype, params.loss, &by(params))? {
         false => TargetKind::Numbers,
@@ -62,11 +68,11 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
             times::check_type(role, field.name(), field.dtype())?;
         }
     }
-    schema::check(&fields.typed(&types), target, &given(fields), params).map_err(errors::compute)
+    schema::check(&fields.typed(&types), target, &given, params).map_err(errors::compute)
 }
 
 /// Returns which columns there are beside features and target.
-fn given(fields: &InputSchema) -> GivenColumns {
+pub fn given(fields: &InputSchema) -> GivenColumns {
     GivenColumns {
         baseline: fields.all("baseline").len(),
         held_out: fields.has("eval"),
@@ -77,25 +83,27 @@ fn given(fields: &InputSchema) -> GivenColumns {
 }
 
 /// Checks what names and types tell of a fit of several targets.
-fn check_several(fields: &InputSchema, types: &[FeatureType], params: &BoostingParams, loss: LossKind) -> PolarsResult<()> {
-    let given = given(fields);
+fn check_several(
+    fields: &InputSchema,
+    types: &[FeatureType],
+    params: &BoostingParams,
+    loss: LossKind,
+    given: &GivenColumns,
+) -> PolarsResult<()> {
     // How many items lists have is told by rows; a baseline has a column for each.
     let names = several::names_of(fields.target.dtype()).unwrap_or_else(|| (0..given.baseline.max(1)).map(|k| k.to_string()).collect());
     let params = BoostingParams { loss, targets: Some(names), ..params.clone() };
-    schema::check(&fields.typed(types), TargetKind::Numbers, &given, &params).map_err(errors::compute)
+    schema::check(&fields.typed(types), TargetKind::Numbers, given, &params).map_err(errors::compute)
 }
 
-/// Fits a model on one table, or with other processes on one whose rows are in all of them.
-fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
-    let Some(together) = &kwargs.collective else { return fit_own(parts, params, kwargs, wanted, None) };
-    if wanted == Wanted::Constant {
-        return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
-    }
-    together.join(parts, &params.categorical.clone(), |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
-}
-
-/// Fits a model on one table, of whose features these are the `own` rows, where there are others.
-fn fit_own(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Model> {
+/// Reads the table of a fit, and gives it to `work` with the parameters that go with it and the type of its labels.
+pub fn read<R>(
+    parts: &Parts,
+    mut params: BoostingParams,
+    function: &'static str,
+    wanted: Wanted,
+    work: impl FnOnce(&Input<'_>, &BoostingParams, Option<LabelType>) -> PolarsResult<R>,
+) -> PolarsResult<R> {
     let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
     let marks = held_out.as_ref().map(|h| h.marks.as_slice());
     let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
@@ -107,7 +115,7 @@ fn fit_own(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted
         None => TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?,
     };
     if params.loss == LossKind::Auto && several.is_none() {
-        warn::numbers_for_classes("fit_gbdt", &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
+        warn::numbers_for_classes(function, &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
     }
     let features = parts.features(&params.categorical)?;
     let weight = parts.weight()?;
@@ -145,20 +153,41 @@ fn fit_own(parts: &Parts, mut params: BoostingParams, kwargs: &FitKwargs, wanted
             times: times.times(),
         },
     };
-    let fitted = match wanted {
-        Wanted::Model => {
-            let watch = Watch::new("fit_gbdt", "rounds", kwargs.progress).telling(kwargs.verbose, kwargs.callback);
-            let init_model = parts.init_model.as_deref().map(Model::from_bytes).transpose();
-            let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
-            let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every)).transpose()?;
-            let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
-            boosting::fit_with(&input, &params, &FitOptions { init_model: init_model.as_ref(), snapshots, own }, &watch)
-        }
-        Wanted::Constant => boosting::constant(&input, &params),
-    };
-    let mut model = fitted.map_err(errors::compute)?;
-    model.provenance = parts.provenance(target.label_type(), vec![]);
-    Ok(model)
+    work(&input, &params, target.label_type())
+}
+
+/// Fits a model on one table, or with other processes on one whose rows are in all of them.
+fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
+    let Some(together) = &kwargs.collective else { return fit_own(parts, params, kwargs, wanted, None) };
+    if wanted == Wanted::Constant {
+        return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
+    }
+    together.join(parts, &params.categorical.clone(), |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
+}
+
+/// Fits a model on one table, of whose features these are the `own` rows, where there are others.
+fn fit_own(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Model> {
+    read(parts, params, "fit_gbdt", wanted, |input, params, labels| {
+        let fitted = match wanted {
+            Wanted::Model => {
+                let watch = Watch::new("fit_gbdt", "rounds", kwargs.progress).telling(kwargs.verbose, kwargs.callback);
+                let init_model = parts.init_model.as_deref().map(Model::from_bytes).transpose();
+                let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
+                let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every)).transpose()?;
+                let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
+                boosting::fit_with(
+                    input,
+                    params,
+                    &FitOptions { init_model: init_model.as_ref(), snapshots, own, ..FitOptions::default() },
+                    &watch,
+                )
+            }
+            Wanted::Constant => boosting::constant(input, params),
+        };
+        let mut model = fitted.map_err(errors::compute)?;
+        model.provenance = parts.provenance(labels, vec![]);
+        Ok(model)
+    })
 }
 
 fit_expression!(fit_gbdt, BoostingParams);

@@ -10,6 +10,7 @@ mod encoding;
 mod errors;
 mod export;
 mod fit;
+mod folds;
 mod forest;
 mod gbdt;
 mod held_out;

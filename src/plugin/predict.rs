@@ -3,9 +3,9 @@
 
 mod applied;
 mod importance;
-mod measured;
+pub mod measured;
 mod output;
-mod score;
+pub mod score;
 pub mod wanted;
 
 use crate::cache::Cache;
@@ -35,7 +35,7 @@ const LONG: usize = 1 << 10;
 const LARGE: usize = 1 << 20;
 
 /// A model on its device, and the columns that it reads.
-struct Ready {
+pub struct Ready {
     model: Applied,
     wanted: Wanted,
 }
@@ -68,7 +68,7 @@ fn ready(bytes: &[u8], device: &str, rounds: Option<usize>) -> PolarsResult<Arc<
 }
 
 /// The rows to compare with, and what tells them from others.
-struct Background<'a> {
+pub struct Background<'a> {
     digest: &'a str,
     rows: Table,
 }
@@ -109,7 +109,7 @@ pub fn wanted(json: &str) -> PolarsResult<Arc<Wanted>> {
 }
 
 /// The columns of one call, by name; all of the same length.
-struct Table {
+pub struct Table {
     columns: Vec<Series>,
     by_name: HashMap<PlSmallStr, usize>,
     rows: usize,

@@ -60,10 +60,11 @@ impl Counted {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn of_own(input: &Input<'_>, own: &OwnRows<'_>, rows: Vec<usize>) -> Result<Counted> {
-        let columns = input.features.len() + input.baseline.len() + input.target.several().len();
+        let columns = input.baseline.len() + input.target.several().len();
         let columns = columns + input.loss_columns.numbers.len() + input.evaluation.columns.len();
-        let bytes = 8 * rows.len() as u64 * (columns + 2) as u64;
-        memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
+        let of_features: usize = input.features.iter().map(|c| if c.bytes().is_some() { 1 } else { 8 }).sum();
+        let bytes = rows.len() as u64 * (of_features + 8 * (columns + 2)) as u64;
+        memory::check("a copy of some of the rows", bytes, "leave rows of weight 0 out by .filter() before the fit, or take fewer rows")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
         let numeric = own.here(&rows);
         let of_feature = |column: &Column<'_>| match column.dtype() {

@@ -4,7 +4,8 @@
 //! - [`checks`]: whether a table can be fitted at all; [`target`]: the target as numbers, and what rows weigh.
 //! - [`counted`]: a table without rows of weight 0; [`training`]: without held-out rows.
 //! - [`evaluation`]: what is read to measure rows; [`coded`]: borders of its features; [`row_groups`]: the groups that rows form;
-//!   [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far as is known.
+//!   [`folds`]: how they are divided to validate; [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far
+//!   as is known.
 //! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
@@ -14,6 +15,7 @@ pub mod coded;
 pub mod counted;
 pub mod evaluation;
 pub mod event_times;
+pub mod folds;
 pub mod labels;
 pub mod monitor;
 pub mod own_rows;

@@ -22,6 +22,7 @@ pub enum Purpose {
     ImportanceShuffle,
     RankingLoss,
     HiddenRows,
+    CrossValidation,
 }
 
 /// Mixes 64 bits by SplitMix64's finalizer.

@@ -73,7 +73,7 @@ pub fn borders_of(values: &impl SortedValues, max_borders: usize, method: Border
 }
 
 /// How the borders of a column are fitted.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BorderParams {
     /// The largest number of bins, 2 or more: k bins have k - 1 borders.
     pub bins: usize,

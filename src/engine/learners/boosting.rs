@@ -99,6 +99,44 @@ pub fn fit_with(
     fit_or_on_cpu(&params.device, monitor, on)
 }
 
+/// Fits the models of all folds of a table on the device that the parameters name; see [`core::cross_validation`].
+///
+/// # Errors
+/// Those of the fits, saying which fold.
+///
+/// ```
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::folds::{Division, Folds};
+/// use taiga_engine::dataset::{Input, Quiet, Target};
+/// use taiga_engine::learners::boosting::{BoostingParams, fit_folds};
+///
+/// let x: Vec<f64> = (0..100).map(f64::from).collect();
+/// let y: Vec<f64> = x.iter().map(|x| x * x).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+///     baseline: vec![],
+///     held_out: None,
+///     loss_columns: Default::default(),
+///     evaluation: Default::default(),
+/// };
+/// let folds = Folds::new(&input, &Division::Parts(5), 0).unwrap();
+/// let params = BoostingParams { rounds: Some(10), ..Default::default() };
+/// let models = fit_folds(&input, &params, &folds, &Quiet).unwrap();
+/// assert_eq!((models.len(), models[0].tested.len()), (5, 20));
+/// ```
+pub fn fit_folds(
+    input: &taiga_core::dataset::Input<'_>,
+    params: &core::BoostingParams,
+    folds: &taiga_core::dataset::folds::Folds,
+    monitor: &dyn Monitor,
+) -> Result<Vec<cross_validation::FoldModel>> {
+    check_present(&params.device)?;
+    cross_validation::fit_folds(input, params, folds, &fit_with, monitor)
+}
+
 /// Models of boosted trees.
 pub const FAMILY: Family = Family {
     envelope: &core::model::envelope::ENVELOPE,

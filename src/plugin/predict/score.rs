@@ -10,6 +10,7 @@ use crate::threads::on_all_threads;
 use crate::times::TimeColumns;
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::metrics::MetricSpec;
 
 /// What Python says of a score.
 #[derive(Deserialize)]
@@ -74,19 +75,33 @@ fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>
         rounds: kwargs.rounds,
         background: None,
     };
-    let Some(measured) = Measured::new(&call)? else { return Ok(None) };
+    let metric = metric_of(kwargs.metric.as_deref())?;
+    let values = values_of(&call, |target| kwargs.bounds(inputs, target), &[metric])?;
+    Ok(values.and_then(|values| values.first().copied()))
+}
+
+/// Measures a model's predictions of rows, each by that metric or the model's own; none where the model is null. `bounds`: of the times of
+/// the rows' events, told their targets.
+pub fn values_of(
+    call: &Call<'_>,
+    bounds: impl FnOnce(&[f64]) -> PolarsResult<Vec<Vec<f64>>>,
+    metrics: &[Option<MetricSpec>],
+) -> PolarsResult<Option<Vec<f64>>> {
+    let Some(measured) = Measured::new(call)? else { return Ok(None) };
     let (model, rows) = (&measured.ready.model, measured.table.rows);
     errors::check_memory(|| format!("the predictions of {rows} rows"), bytes_of_scores(model, rows), "measure fewer rows at a time")?;
     let read = measured.inputs()?;
     let scores = scores_of_tables(model, 1, rows, |_, start, len| Ok(read.slice(start, len)))?.swap_remove(0);
-    let metric = metric_of(kwargs.metric.as_deref())?;
-    let columns = kwargs.bounds(inputs, &measured.target)?;
-    let metric = metric.unwrap_or_else(|| model.fitted().scoring().metric.into());
-    if metric.reads_times() && columns.is_empty() {
-        let text = format!("parameter `event`: metric=\"{metric}\" needs it, or `lower` and `upper`");
-        return Err(errors::data(text));
-    }
-    on_all_threads(|| measured.score(&metric, &scores, &columns)).map(Some)
+    let columns = bounds(&measured.target)?;
+    let value = |metric: &Option<MetricSpec>| {
+        let metric = metric.clone().unwrap_or_else(|| model.fitted().scoring().metric.into());
+        if metric.reads_times() && columns.is_empty() {
+            let text = format!("parameter `event`: metric=\"{metric}\" needs it, or `lower` and `upper`");
+            return Err(errors::data(text));
+        }
+        measured.score(&metric, &scores, &columns)
+    };
+    on_all_threads(|| metrics.iter().map(value).collect::<PolarsResult<Vec<f64>>>()).map(Some)
 }
 
 fn score_field(inputs: &[Field], kwargs: ScoreKwargs) -> PolarsResult<Field> {

@@ -112,10 +112,13 @@ pub enum BaseCodes {
 }
 
 impl BaseCodes {
-    /// Returns the source of the codes as the device takes it.
-    pub fn source<'s>(&'s self, input: &'s Input<'_>) -> CodeSource<'s> {
+    /// Returns the source of the codes as the device takes it. `coded`: whether numeric columns are codes already.
+    pub fn source<'s>(&'s self, input: &'s Input<'_>, coded: bool) -> CodeSource<'s> {
         match self {
-            BaseCodes::Column(index) => CodeSource::Values(&input.features[*index as usize]),
+            BaseCodes::Column(index) => {
+                let column = &input.features[*index as usize];
+                column.bytes().filter(|_| coded).map_or(CodeSource::Values(column), CodeSource::Codes)
+            }
             BaseCodes::Codes(codes) => CodeSource::Codes(codes),
         }
     }

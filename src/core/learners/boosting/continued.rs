@@ -23,6 +23,9 @@ pub struct FitOptions<'a> {
     pub init_model: Option<&'a Model>,
     /// Where the state of the fit is kept from time to time, and what was kept of it before.
     pub snapshots: Option<&'a dyn Snapshots>,
+    /// Where the numeric columns are not values but codes already ([`CodedTable`](super::coded_table::CodedTable)): what they are coded by.
+    /// Columns that are not among these can't split.
+    pub coded: Option<&'a [(u32, CodedFeature)]>,
     /// The rows that the numeric features of the table are of, where other processes have the others: each makes the same fit, of the same
     /// target, weights and categories of all rows, and comes to the same model. None where the features are of all rows.
     pub own: Option<OwnRows<'a>>,

@@ -86,7 +86,7 @@ fn fit_own(
 }
 
 /// As many threads as asked for, but no more than the table keeps busy.
-fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
+pub(super) fn threads(params: &BoostingParams, rows: usize, features: usize) -> usize {
     let asked = pools::asked(params.n_threads);
     asked.min(rows.saturating_mul(features.min(256)) / 32_768).max(1)
 }
@@ -175,7 +175,10 @@ fn fit_checked(
     let params = &BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
     let params = &params.with_huber_delta(kind, if labels.is_none() { &metrics } else { &[] }, || prepare::huber_delta(input, &data));
     let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
-    let mut numeric = coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?;
+    let mut numeric = match options.coded {
+        Some(coded) => coded.to_vec(),
+        None => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
+    };
     if let Some(model) = options.init_model {
         continued::keep_borders(model, params, &mut numeric);
     }
@@ -263,7 +266,7 @@ fn fit_checked(
         PriorRounds::new(input, params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
     let scores = std::mem::take(&mut prior.scores);
     let coded = features.coded.clone();
-    let sources: Vec<_> = base.iter().map(|b| b.source(input)).collect();
+    let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some())).collect();
     let sure = measured.is_none()
         && options.snapshots.is_none()
         && features.sets() == 1

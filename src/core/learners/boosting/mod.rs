@@ -2,8 +2,10 @@
 
 pub mod bundling;
 mod categorical_features;
+pub mod coded_table;
 mod constant;
 pub mod continued;
+pub mod cross_validation;
 pub mod ctrs;
 mod finish;
 mod fit;
@@ -18,6 +20,7 @@ mod prior_rounds;
 mod rounds;
 pub mod row_sampler;
 pub mod schema;
+pub mod search;
 pub mod several;
 mod snapshot;
 pub mod steps;

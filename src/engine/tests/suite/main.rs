@@ -24,6 +24,7 @@ mod boosting {
     mod bundling;
     mod categorical_features;
     mod continued;
+    mod cross_validation;
     mod fit;
     mod grow;
     mod model_apply;

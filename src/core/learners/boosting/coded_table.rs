@@ -1,0 +1,121 @@
+//! A table whose numeric columns are codes: made once, for many fits to parts of its rows.
+
+use super::params::BoostingParams;
+use crate::column::{Chunk, Column, FeatureType, Values};
+use crate::dataset::counted::Counted;
+use crate::dataset::{Input, OwnRows, coded};
+use crate::error::{Error, Result};
+use crate::memory::{self, Reservation, product};
+use crate::parallel::thread_pool::ThreadPool;
+use crate::quantize::CodedFeature;
+use crate::quantize::borders::BorderParams;
+use crate::quantize::codes::{Quantizer, QuantizerScratch};
+use rayon::prelude::*;
+
+/// So many rows of a column are coded by one thread at a time.
+const ROWS: usize = 1 << 16;
+
+/// The codes of a table's numeric columns, and what they are codes by.
+pub struct CodedTable<'a> {
+    input: &'a Input<'a>,
+    coded: Vec<(u32, CodedFeature)>,
+    /// Of each of `coded`, by row.
+    codes: Vec<Vec<u8>>,
+    /// What stands for numeric columns that can't split.
+    zeros: Vec<u8>,
+    params: BorderParams,
+    _reserved: Reservation,
+}
+
+impl<'a> CodedTable<'a> {
+    /// Finds the borders of a table's numeric columns, from all rows whose weight is not 0, and codes them.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]; [`Error::Interrupted`].
+    pub fn new(pool: &ThreadPool, input: &'a Input<'a>, params: &BoostingParams, interrupted: &(dyn Fn() -> bool + Sync)) -> Result<Self> {
+        let rows = input.target.rows();
+        let bytes = product(&[rows as u64, input.features.len() as u64 + 1]);
+        let what = format!("the codes of {rows} rows and {} features", input.features.len());
+        let reserved = memory::reserve(&what, bytes, "take fewer rows or features")?;
+        let borders = params.border_params();
+        let coded = pool.enter(|| match rows_that_count(input) {
+            None => coded::code_features(input, &OwnRows::whole(rows), &borders, pool, interrupted),
+            Some(counted) => {
+                let own = OwnRows::whole(counted.len());
+                coded::code_features(&Counted::new(input, counted)?.input(), &own, &borders, pool, interrupted)
+            }
+        })?;
+        let codes_of = |(index, feature): &(u32, CodedFeature)| {
+            let (column, quantizer) = (&input.features[*index as usize], Quantizer::new(&feature.borders));
+            let mut codes = vec![0u8; rows];
+            codes.par_chunks_mut(ROWS).enumerate().for_each_init(QuantizerScratch::default, |scratch, (block, codes)| {
+                if !interrupted() {
+                    quantizer.codes(column, block * ROWS, codes.len(), feature.first(), codes, 1, scratch);
+                }
+            });
+            codes
+        };
+        let codes = pool.enter(|| coded.par_iter().map(codes_of).collect());
+        if interrupted() {
+            return Err(Error::Interrupted);
+        }
+        Ok(CodedTable { input, coded, codes, zeros: vec![0; rows], params: borders, _reserved: reserved })
+    }
+
+    /// Returns the table as it was before.
+    pub fn input(&self) -> &'a Input<'a> {
+        self.input
+    }
+
+    /// Returns the number of rows.
+    pub fn len(&self) -> usize {
+        self.zeros.len()
+    }
+
+    /// Returns whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.zeros.is_empty()
+    }
+
+    /// Returns whether a fit by these parameters has the same borders.
+    pub fn serves(&self, params: &BoostingParams) -> bool {
+        self.params == params.border_params()
+    }
+
+    /// Returns what its numeric columns are coded by.
+    pub fn coded(&self) -> &[(u32, CodedFeature)] {
+        &self.coded
+    }
+
+    /// Returns its rows `rows` (ascending), of which those in `held_out` are held out.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn rows(&self, rows: Vec<usize>, held_out: Option<&[bool]>) -> Result<Counted> {
+        let mut codes = self.coded.iter().zip(&self.codes).peekable();
+        let of_column = |(index, column): (usize, &Column<'a>)| {
+            if *column.dtype() == FeatureType::Categorical {
+                return column.clone();
+            }
+            let own = codes.next_if(|((own, _), _)| *own as usize == index).map_or(&self.zeros, |(_, codes)| codes);
+            Column::new(column.name(), column.dtype().clone(), vec![Chunk::new(Values::U8(own), None)])
+        };
+        let table = Input {
+            features: self.input.features.iter().enumerate().map(of_column).collect(),
+            target: self.input.target.clone(),
+            target_name: self.input.target_name.clone(),
+            weight: self.input.weight.clone(),
+            baseline: self.input.baseline.clone(),
+            held_out,
+            loss_columns: self.input.loss_columns.clone(),
+            evaluation: self.input.evaluation.clone(),
+        };
+        Counted::new(&table, rows)
+    }
+}
+
+/// Returns the rows whose weight is not 0; none where that is all of them.
+pub fn rows_that_count(input: &Input<'_>) -> Option<Vec<usize>> {
+    let weight = input.weight.as_ref().map(Column::to_f64)?;
+    weight.contains(&0.0).then(|| (0..weight.len()).filter(|row| weight[*row] != 0.0).collect())
+}

@@ -1,0 +1,171 @@
+//! Cross-validation (Stone, "Cross-validatory choice and assessment of statistical predictions", 1974): the rows of each fold are left to a
+//! model that is fitted to the others.
+//!
+//! All folds share one coding of the numeric columns, whose borders come from all rows; of the target and of categories a model knows its own
+//! rows alone. But for the borders, each is the model of a fit to those rows by themselves. Fits that can't keep all threads busy run side by
+//! side.
+
+use super::coded_table::{CodedTable, rows_that_count};
+use super::continued::FitOptions;
+use super::fit::threads;
+use super::model::Model;
+use super::params::BoostingParams;
+use crate::dataset::folds::{Fold, Folds};
+use crate::dataset::{Input, Monitor};
+use crate::error::{Error, Result};
+use crate::parallel::pools;
+use crate::parallel::thread_pool::ThreadPool;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+
+/// A fit of a table ([`super::fit_with`] on whichever device).
+pub type Fit<'f> = dyn Fn(&Input<'_>, &BoostingParams, &FitOptions<'_>, &dyn Monitor) -> Result<Model> + Sync + 'f;
+
+/// The model of a fold.
+pub struct FoldModel {
+    pub model: Model,
+    /// The rows that it was fitted to.
+    pub training: usize,
+    /// The rows that are left to it, ascending.
+    pub tested: Vec<usize>,
+}
+
+/// Fits the models of all folds, on all threads.
+///
+/// Under `early_stopping` the rows of a fold are held out from its fit, which then ends by them.
+///
+/// # Errors
+/// Those of the fits, saying which fold; [`Error::Memory`]; [`Error::Interrupted`].
+pub fn fit_folds(
+    input: &Input<'_>,
+    params: &BoostingParams,
+    folds: &Folds,
+    fit: &Fit<'_>,
+    monitor: &dyn Monitor,
+) -> Result<Vec<FoldModel>> {
+    let table = coded(input, params, monitor)?;
+    fit_each(&table, &[(params, &table)], folds, (fit, monitor), |_, fitted| Ok(fitted))
+        .map(|fitted| fitted.into_iter().flatten().collect())
+}
+
+/// Codes a table for fits by such parameters.
+///
+/// # Errors
+/// As [`CodedTable::new`]; for parameters that are wrong.
+pub fn coded<'a>(input: &'a Input<'a>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<CodedTable<'a>> {
+    params.validate()?;
+    let pool = ThreadPool::new(threads(params, input.target.rows(), input.features.len()))?;
+    CodedTable::new(&pool, input, params, &|| monitor.interrupted())
+}
+
+/// Fits the models of all folds by each of several parameters, beside the coded table for each, and makes of each what `finish` does,
+/// which is told its number: `[params][fold]`.
+///
+/// # Errors
+/// As [`fit_folds`], and those of `finish`.
+pub fn fit_each<R: Send>(
+    of: &CodedTable<'_>,
+    each: &[(&BoostingParams, &CodedTable<'_>)],
+    folds: &Folds,
+    (fit, monitor): (&Fit<'_>, &dyn Monitor),
+    finish: impl Fn((usize, usize), FoldModel) -> Result<R> + Sync,
+) -> Result<Vec<Vec<R>>> {
+    let input = of.input();
+    let idle = rows_that_count(input).map(|counting| {
+        let mut idle = vec![true; of.len()];
+        counting.into_iter().for_each(|row| idle[row] = false);
+        idle
+    });
+    let (count, fits) = (folds.count as usize, folds.count as usize * each.len());
+    let asked = pools::asked(each.iter().filter_map(|(params, _)| params.n_threads).max());
+    let busy = each.iter().map(|(params, _)| threads(params, of.len(), input.features.len())).max().unwrap_or(1);
+    let lanes = (asked / busy).clamp(1, fits.max(1));
+    let of_each = (asked / lanes).max(1) as u32;
+    let progress = Progress { monitor, told: Mutex::new(vec![(0, 0); fits]) };
+    let one = |number: usize| {
+        let ((params, table), fold) = (each[number / count], number % count);
+        let params = BoostingParams { n_threads: Some(of_each), ..params.clone() };
+        let of_fold = OfFit { progress: &progress, number };
+        let fitted = fit_fold(table, &params, idle.as_deref(), folds.fold(fold as u32), fit, &of_fold);
+        let fitted = fitted.map_err(|error| error.within(&format!("fold {fold} of {count}")))?;
+        finish((number / count, fold), fitted)
+    };
+    let made: Result<Vec<R>> = match lanes {
+        1 => (0..fits).map(one).collect(),
+        _ => ThreadPool::new(lanes)?.deal(fits, || (), |(), number| one(number)).into_iter().collect(),
+    };
+    let mut made = made?.into_iter();
+    Ok(each.iter().map(|_| made.by_ref().take(count).collect()).collect())
+}
+
+/// Fits the model of one fold. `idle`: rows of weight 0.
+fn fit_fold(
+    table: &CodedTable<'_>,
+    params: &BoostingParams,
+    idle: Option<&[bool]>,
+    Fold { mut training, tested }: Fold,
+    fit: &Fit<'_>,
+    monitor: &dyn Monitor,
+) -> Result<FoldModel> {
+    let counts = |row: &usize| !idle.is_some_and(|idle| idle[*row]);
+    let count = training.len();
+    training.retain(counts);
+    if training.is_empty() {
+        return Err(Error::Data("there are no rows to fit to".into()).degenerate());
+    }
+    let rows = match params.early_stopping {
+        None => table.rows(training, None)?,
+        Some(_) => {
+            let mut held_out = vec![false; table.len()];
+            let measured: Vec<usize> = tested.iter().copied().filter(counts).collect();
+            measured.iter().for_each(|row| held_out[*row] = true);
+            training.extend(measured);
+            training.sort_unstable();
+            table.rows(training, Some(&held_out))?
+        }
+    };
+    let measures = params.early_stopping.is_some();
+    let params = &BoostingParams {
+        metric: params.metric.clone().filter(|_| measures),
+        eval_train: params.eval_train.filter(|_| measures),
+        ..params.clone()
+    };
+    let options = FitOptions { coded: Some(table.coded()), ..FitOptions::default() };
+    let model = fit(&rows.input(), params, &options, monitor)?;
+    // Those of weight 0 are counted, as in any fit.
+    Ok(FoldModel { model: Model { rows: count as u64, ..model }, training: count, tested })
+}
+
+/// What is told of several fits: as of one.
+struct Progress<'a> {
+    monitor: &'a dyn Monitor,
+    /// Of each fit, its rounds that are done, and all of them.
+    told: Mutex<Vec<(u32, u32)>>,
+}
+
+/// Watches one of several fits.
+struct OfFit<'a> {
+    progress: &'a Progress<'a>,
+    number: usize,
+}
+
+impl Monitor for OfFit<'_> {
+    fn round(&self, done: u32, total: u32, _: Option<f64>) {
+        let mut told = self.progress.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told[self.number] = (done, total);
+        let (mut all_done, mut all) = (0u32, 0u32);
+        for (done, of) in told.iter() {
+            // Those that have not begun are taken to be as long as this one.
+            (all_done, all) = (all_done.saturating_add(*done), all.saturating_add(if *of == 0 { total } else { *of }));
+        }
+        self.progress.monitor.round(all_done, all, None);
+    }
+
+    fn device(&self, chosen: &str) {
+        self.progress.monitor.device(chosen);
+    }
+
+    fn interrupted(&self) -> bool {
+        self.progress.monitor.interrupted()
+    }
+}

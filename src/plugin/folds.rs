@@ -1,0 +1,425 @@
+//! `fit_folds`, `cross_validate`, `search`: a table and how it is divided in, models that have not seen their rows, or what these are worth,
+//! out.
+
+use crate::columns::unnest;
+use crate::export::{Answer, Length, export};
+use crate::fit::{FitKwargs, Parts, Wanted};
+use crate::gbdt::{check_given, given, read};
+use crate::monitor::{self, Watch};
+use crate::predict::measured::{Call, metric_of};
+use crate::predict::score::values_of;
+use crate::schema::{InputSchema, is_known};
+use crate::times::TimeColumns;
+use crate::{categories, errors, selections};
+use polars::prelude::*;
+use serde::Deserialize;
+use taiga_engine::dataset::Input;
+use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
+use taiga_engine::device::with_device;
+use taiga_engine::learners::boosting::cross_validation::{self, FoldModel};
+use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::schema::GivenColumns;
+use taiga_engine::learners::boosting::search::{self, Halving, Trial};
+use taiga_engine::learners::boosting::{BoostingParams, fit_with};
+use taiga_engine::metrics::MetricSpec;
+use taiga_engine::model::fitted::FittedModel;
+use taiga_engine::parallel::pools;
+use taiga_engine::provenance::LabelType;
+
+/// How rows are divided.
+#[derive(Deserialize)]
+struct DivisionKwargs {
+    by: By,
+    /// How many parts there are to be, where that is not told by a column.
+    parts: u32,
+    seed: u64,
+}
+
+/// What decides where a row goes.
+#[derive(Clone, Copy, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum By {
+    /// Nothing: a draw.
+    Parts,
+    /// A column that has the same value in all rows of a fold.
+    Column,
+    /// A column that tells groups, none of which is divided.
+    Group,
+    /// A column of times, or the order of the rows.
+    Time,
+}
+
+/// What Python says of folds.
+#[derive(Deserialize)]
+pub struct FoldsKwargs {
+    fit: FitKwargs,
+    division: DivisionKwargs,
+}
+
+/// What Python says of a cross-validation.
+#[derive(Deserialize)]
+pub struct CrossValidateKwargs {
+    fit: FitKwargs,
+    division: DivisionKwargs,
+    measured: MeasuredKwargs,
+    /// Whether the models come along.
+    models: bool,
+}
+
+/// What Python says of a search.
+#[derive(Deserialize)]
+pub struct SearchKwargs {
+    fit: FitKwargs,
+    division: DivisionKwargs,
+    measured: MeasuredKwargs,
+    /// The parameters of each trial as JSON.
+    trials: Vec<String>,
+    /// What was drawn of them, as JSON.
+    told: Vec<String>,
+    /// Of how many trials one goes on to so many times the rounds.
+    halving: Option<u32>,
+}
+
+/// What is measured: metrics as JSON, by the model where there is none.
+#[derive(Deserialize)]
+struct MeasuredKwargs {
+    metrics: Vec<String>,
+    /// Their names, as fields.
+    names: Vec<String>,
+}
+
+impl MeasuredKwargs {
+    fn metrics(&self) -> PolarsResult<Vec<Option<MetricSpec>>> {
+        match self.metrics.as_slice() {
+            [] => Ok(vec![None]),
+            several => several.iter().map(|json| metric_of(Some(json))).collect(),
+        }
+    }
+}
+
+/// Checks what names and types tell of the folds' fits.
+fn checked(input: &DataType, fit: &FitKwargs, params: &serde_json::Value) -> PolarsResult<BoostingParams> {
+    let fields = InputSchema::new(input)?;
+    let mut params = params.clone();
+    selections::fill_in(&mut params, fit.selections(), &fields)?;
+    let params = with_device(&params, BoostingParams::from_json(&params)).map_err(errors::compute)?;
+    // Each fold is held out where something has to be measured.
+    check_given(&fields, &params, GivenColumns { held_out: true, ..given(&fields) })?;
+    if let Some(fold) = fields.one("fold")?.filter(|field| is_known(field.dtype()))
+        && fold.dtype().is_nested()
+    {
+        return Err(errors::mistyped(fold.name(), format!("its type is {}, which tells no folds", fold.dtype())));
+    }
+    Ok(params)
+}
+
+fn json(text: &str) -> PolarsResult<serde_json::Value> {
+    serde_json::from_str(text).map_err(|e| errors::data(format!("params: {e}")))
+}
+
+/// Of each row, the place of its value among the distinct ones, and how many these are; [`NO_FOLD`] where it is null.
+fn places(series: &Series) -> PolarsResult<(Vec<u32>, u32)> {
+    let known = series.is_not_null();
+    let rows: Vec<usize> = known.iter().enumerate().filter(|(_, known)| *known == Some(true)).map(|(row, _)| row).collect();
+    let own = series.filter(&known)?;
+    let own = if matches!(own.dtype(), DataType::Categorical(..)) { own.cast(&DataType::String)? } else { own };
+    let order = categories::sorted(&own)?;
+    let sorted = own.take(&IdxCa::from_vec("".into(), order.iter().map(|row| *row as IdxSize).collect()))?;
+    let (mut of_row, mut place) = (vec![NO_FOLD; series.len()], 0);
+    if let Some(last) = sorted.len().checked_sub(1) {
+        let ends = sorted.slice(0, last).not_equal_missing(&sorted.slice(1, last))?;
+        for (row, ends) in order.iter().zip(std::iter::once(false).chain(ends.iter().map(|ends| ends == Some(true)))) {
+            place += u32::from(ends);
+            of_row[rows[*row as usize]] = place;
+        }
+        place += 1;
+    }
+    Ok((of_row, place))
+}
+
+impl DivisionKwargs {
+    /// Divides the rows.
+    fn folds(&self, parts: &Parts, input: &Input<'_>) -> PolarsResult<Folds> {
+        let column = parts.one("fold")?;
+        if let Some(column) = &column {
+            parts.check_length(column)?;
+        }
+        let needed = || column.as_ref().ok_or_else(|| errors::data("there is no column that tells the folds"));
+        let folds = |division: &Division<'_>| Folds::new(input, division, self.seed).map_err(errors::compute);
+        match self.by {
+            By::Parts => folds(&Division::Parts(self.parts)),
+            By::Group => folds(&Division::Groups(self.parts, &categories::groups(needed()?)?)),
+            By::Column => {
+                let (of_row, count) = places(needed()?)?;
+                folds(&Division::Given(count, &of_row))
+            }
+            By::Time => match &column {
+                None => folds(&Division::Times(self.parts, &(0..input.target.rows() as u32).collect::<Vec<_>>())),
+                Some(times) if times.null_count() > 0 => {
+                    let text = format!("it is null in {} of {} rows, and tells when they were", times.null_count(), times.len());
+                    Err(errors::values(times.name(), text))
+                }
+                Some(times) => folds(&Division::Times(self.parts, &places(times)?.0)),
+            },
+        }
+    }
+}
+
+/// The bytes of a fold's model.
+fn bytes(parts: &Parts, fit: &FitKwargs, labels: Option<LabelType>, mut model: Model) -> PolarsResult<Vec<u8>> {
+    model.provenance = parts.provenance(labels, vec![]);
+    model.provenance.metadata = fit.metadata()?;
+    Ok(model.to_bytes())
+}
+
+/// Runs the body of an expression of folds.
+fn called(function: &'static str, inputs: &[Series], body: impl FnOnce(&Parts) -> PolarsResult<Series>) -> Answer {
+    monitor::expression(function, true, || {
+        pools::keep_to_this_thread();
+        body(&Parts::new(inputs)?)
+    })
+}
+
+fn field_of_folds() -> DataType {
+    DataType::Struct(vec![Field::new("fold".into(), DataType::UInt32), Field::new("model".into(), DataType::Binary)])
+}
+
+fn folds_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
+    let check = || checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?);
+    errors::guarded("fit_folds", check).map(|_| Field::new("folds".into(), field_of_folds()))
+}
+
+/// By row, its fold and the model that has not seen it.
+fn fit_folds(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
+    let params = || checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?);
+    called("fit_folds", inputs, |parts| {
+        let params = params()?;
+        let fitted = kwargs.fit.on_error.apply(&parts.target, |_| {
+            read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
+                let folds = kwargs.division.folds(parts, input)?;
+                let watch = Watch::new("fit_folds", "rounds", kwargs.fit.progress);
+                let models = cross_validation::fit_folds(input, params, &folds, &fit_with, &watch).map_err(errors::compute)?;
+                let models = models.into_iter().map(|fold| bytes(parts, &kwargs.fit, labels.clone(), fold.model));
+                Ok((folds.of_row, models.collect::<PolarsResult<Vec<_>>>()?))
+            })
+        })?;
+        let (of_row, models) = fitted.unwrap_or_else(|| (vec![NO_FOLD; parts.target.len()], vec![]));
+        let of_row: Vec<Option<IdxSize>> = of_row.into_iter().map(|fold| (fold != NO_FOLD).then_some(fold as IdxSize)).collect();
+        let fold = UInt32Chunked::from_iter_options("fold".into(), of_row.iter().map(|fold| fold.map(|fold| fold as u32)));
+        let models = match models.is_empty() {
+            true => BinaryChunked::full_null("model".into(), of_row.len()),
+            false => BinaryChunked::from_slice("model".into(), &models).take(&IdxCa::new("".into(), of_row))?,
+        };
+        Ok(StructChunked::from_series("folds".into(), fold.len(), [fold.into_series(), models.into_series()].iter())?.into_series())
+    })
+}
+
+export!(fit_folds, folds_field, FoldsKwargs, Length::Rows);
+
+/// The rows of a fold, as its model is measured on them.
+struct Tested {
+    target: Series,
+    weight: Option<Series>,
+    group: Option<Series>,
+    of_metric: Option<Series>,
+    times: Vec<(&'static str, Series)>,
+    columns: Vec<Series>,
+}
+
+/// One column as the struct that [`Call`] reads.
+fn in_struct(name: &str, columns: &[Series]) -> PolarsResult<Series> {
+    let rows = columns.first().map_or(0, |column| column.len());
+    Ok(StructChunked::from_series(name.into(), rows, columns.iter())?.into_series())
+}
+
+impl Tested {
+    fn new(parts: &Parts, rows: &[usize]) -> PolarsResult<Tested> {
+        let taken = IdxCa::from_vec("".into(), rows.iter().map(|row| *row as IdxSize).collect());
+        let of = |series: Series| series.take(&taken);
+        let one = |role: &str| -> PolarsResult<Option<Series>> { parts.one(role)?.map(of).transpose() };
+        let role = |name: &str| -> PolarsResult<Option<Series>> { one(name)?.map(|column| in_struct(name, &[column])).transpose() };
+        let of_metric = parts.all("metric_columns")?.into_iter().map(of).collect::<PolarsResult<Vec<_>>>()?;
+        let mut times = vec![];
+        for name in crate::times::TIMES {
+            times.extend(one(name)?.map(|column| (name, column)));
+        }
+        Ok(Tested {
+            target: in_struct("target", &[of(parts.target.clone())?])?,
+            weight: role("weight")?,
+            group: role("group")?,
+            of_metric: if of_metric.is_empty() { None } else { Some(in_struct("metric_columns", &of_metric)?) },
+            times,
+            columns: unnest(&parts.features.iter().cloned().map(of).collect::<PolarsResult<Vec<_>>>()?)?,
+        })
+    }
+
+    /// Measures a model on them.
+    fn measure(&self, model: Vec<u8>, device: &str, metrics: &[Option<MetricSpec>]) -> PolarsResult<Vec<f64>> {
+        let model = BinaryChunked::from_slice("model".into(), &[model]).into_series();
+        let call = Call {
+            model: &model,
+            target: Some(&self.target),
+            weight: self.weight.as_ref(),
+            group: self.group.as_ref(),
+            of_metric: self.of_metric.as_ref(),
+            columns: &self.columns,
+            device,
+            rounds: None,
+            background: None,
+        };
+        let bounds = |target: &[f64]| {
+            let columns = TimeColumns::new(|name| Ok(self.times.iter().find(|(own, _)| *own == name).map(|(_, column)| column.clone())))?;
+            let name = self.target.struct_()?.fields_as_series()[0].name().to_string();
+            Ok(columns.times().bounds(&name, target).map_err(errors::compute)?.map_or(vec![], Vec::from))
+        };
+        Ok(values_of(&call, bounds, metrics)?.unwrap_or_default())
+    }
+}
+
+/// The rows of all folds.
+fn tested(parts: &Parts, folds: &Folds) -> PolarsResult<Vec<Tested>> {
+    (0..folds.count).map(|fold| Tested::new(parts, &folds.fold(fold).tested)).collect()
+}
+
+/// An error of the plugin, on its way through the engine.
+fn through(error: PolarsError) -> taiga_engine::Error {
+    let fault = errors::rows_fault(&error);
+    let data = taiga_engine::Error::Data(errors::text(error).to_string());
+    match fault {
+        Some(taiga_engine::error::RowsFault::Degenerate) => data.degenerate(),
+        Some(taiga_engine::error::RowsFault::Values) => data.of_values(),
+        None => data,
+    }
+}
+
+/// One list of structs.
+fn listed(name: &str, columns: Vec<Series>) -> PolarsResult<Series> {
+    let rows = columns.first().map_or(0, |column| column.len());
+    Ok(StructChunked::from_series(name.into(), rows, columns.iter())?.into_series().implode()?.into_series())
+}
+
+fn list_field(name: &str, fields: Vec<Field>) -> Field {
+    Field::new(name.into(), DataType::List(Box::new(DataType::Struct(fields))))
+}
+
+const CROSS_VALIDATION: &str = "cross_validation";
+
+fn cross_validate_field(inputs: &[Field], kwargs: CrossValidateKwargs) -> PolarsResult<Field> {
+    errors::guarded("cross_validate", || {
+        checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?)?;
+        let counts = ["fold", "train_rows", "test_rows", "rounds"].map(|name| Field::new(name.into(), DataType::UInt32));
+        let metrics = kwargs.measured.names.iter().map(|name| Field::new(name.into(), DataType::Float64));
+        let models = kwargs.models.then(|| Field::new("model".into(), DataType::Binary));
+        Ok(list_field(CROSS_VALIDATION, counts.into_iter().chain(metrics).chain(models).collect()))
+    })
+}
+
+/// A row for each fold: its sizes, the rounds of its model, and what that is worth.
+fn cross_validate(inputs: &[Series], kwargs: CrossValidateKwargs) -> Answer {
+    called("cross_validate", inputs, |parts| {
+        let params = checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?)?;
+        let metrics = kwargs.measured.metrics()?;
+        read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
+            let folds = kwargs.division.folds(parts, input)?;
+            let watch = Watch::new("cross_validate", "rounds", kwargs.fit.progress);
+            let models = cross_validation::fit_folds(input, params, &folds, &fit_with, &watch).map_err(errors::compute)?;
+            let (mut counts, mut values, mut all) = ([const { vec![] }; 3], vec![vec![]; metrics.len()], vec![]);
+            for FoldModel { model, training, tested } in models {
+                let rounds = model.rounds();
+                counts.iter_mut().zip([training, tested.len(), rounds]).for_each(|(all, own)| all.push(own as u32));
+                let model = bytes(parts, &kwargs.fit, labels.clone(), model)?;
+                let measured = Tested::new(parts, &tested)?.measure(model.clone(), &params.device, &metrics)?;
+                values.iter_mut().zip(measured).for_each(|(all, own)| all.push(own));
+                all.extend(kwargs.models.then_some(model));
+            }
+            let mut columns = vec![UInt32Chunked::from_vec("fold".into(), (0..folds.count).collect()).into_series()];
+            for (name, counts) in ["train_rows", "test_rows", "rounds"].into_iter().zip(counts) {
+                columns.push(UInt32Chunked::from_vec(name.into(), counts).into_series());
+            }
+            for (name, values) in kwargs.measured.names.iter().zip(values) {
+                columns.push(Float64Chunked::from_vec(name.into(), values).into_series());
+            }
+            if kwargs.models {
+                columns.push(BinaryChunked::from_slice("model".into(), &all).into_series());
+            }
+            listed(CROSS_VALIDATION, columns)
+        })
+    })
+}
+
+export!(cross_validate, cross_validate_field, CrossValidateKwargs, Length::One);
+
+const SEARCH: &str = "search";
+
+impl SearchKwargs {
+    /// The parameters of each trial, checked.
+    fn trials(&self, input: &DataType) -> PolarsResult<Vec<BoostingParams>> {
+        let of = |(number, text): (usize, &String)| {
+            let params = json(text).and_then(|params| checked(input, &self.fit, &params));
+            params.map_err(|e| e.wrap_msg(|text| format!("trial {number}: {text}")))
+        };
+        self.trials.iter().enumerate().map(of).collect()
+    }
+}
+
+fn search_field(inputs: &[Field], kwargs: SearchKwargs) -> PolarsResult<Field> {
+    errors::guarded(SEARCH, || {
+        kwargs.trials(inputs[0].dtype())?;
+        kwargs.measured.metrics()?;
+        let of = |name: &str, dtype: DataType| Field::new(name.into(), dtype);
+        let fields = vec![
+            of("trial", DataType::UInt32),
+            of("params", DataType::String),
+            of("rung", DataType::UInt32),
+            of("rounds", DataType::UInt32),
+            of("mean", DataType::Float64),
+            of("std", DataType::Float64),
+            of("folds", DataType::List(Box::new(DataType::Float64))),
+        ];
+        Ok(list_field(SEARCH, fields))
+    })
+}
+
+/// A row for each trial in each rung that it reached: the rounds it was given, and what its models of all folds are worth.
+fn search(inputs: &[Series], kwargs: SearchKwargs) -> Answer {
+    called(SEARCH, inputs, |parts| {
+        let trials = kwargs.trials(inputs[0].dtype())?;
+        let metric = kwargs.measured.metrics()?;
+        let Some(first) = trials.first() else { return Err(errors::data("parameter `trials`: there are none")) };
+        read(parts, first.clone(), SEARCH, Wanted::Model, |input, of_first, labels| {
+            let folds = kwargs.division.folds(parts, input)?;
+            let rows = tested(parts, &folds)?;
+            let trials: Vec<BoostingParams> =
+                trials.iter().map(|params| BoostingParams { n_threads: of_first.n_threads, ..params.clone() }).collect();
+            let watch = Watch::new(SEARCH, "rounds", kwargs.fit.progress);
+            let measure = |fold: usize, fitted: FoldModel| {
+                let larger = metric[0].clone().unwrap_or_else(|| fitted.model.scoring().metric.into()).larger_is_better();
+                let value = bytes(parts, &kwargs.fit, labels.clone(), fitted.model)
+                    .and_then(|model| rows[fold].measure(model, &of_first.device, &metric))
+                    .map_err(through)?;
+                Ok((value[0], larger))
+            };
+            let halving = kwargs.halving.map(|factor| Halving { factor });
+            let found = search::search(input, &trials, &folds, halving, (&fit_with, &watch), measure).map_err(errors::compute)?;
+            let count = |name: &str, of: &dyn Fn(&Trial) -> u32| UInt32Chunked::from_vec(name.into(), found.iter().map(of).collect());
+            let value = |name: &str, of: &dyn Fn(&Trial) -> f64| Float64Chunked::from_vec(name.into(), found.iter().map(of).collect());
+            let mut folds =
+                ListPrimitiveChunkedBuilder::<Float64Type>::new("folds".into(), found.len(), found.len() * 5, DataType::Float64);
+            found.iter().for_each(|trial| folds.append_slice(&trial.values));
+            listed(
+                SEARCH,
+                vec![
+                    count("trial", &|t| t.number as u32).into_series(),
+                    StringChunked::from_iter_options("params".into(), found.iter().map(|t| kwargs.told.get(t.number))).into_series(),
+                    count("rung", &|t| t.rung).into_series(),
+                    count("rounds", &|t| t.rounds).into_series(),
+                    value("mean", &Trial::mean).into_series(),
+                    value("std", &Trial::deviation).into_series(),
+                    folds.finish().into_series(),
+                ],
+            )
+        })
+    })
+}
+
+export!(search, search_field, SearchKwargs, Length::One);

@@ -1,0 +1,275 @@
+"""Cross-validation inside queries: folds as scikit-learn makes them, models and values as those of single fits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars_taiga as tg
+import pytest
+from sklearn.model_selection import GroupKFold, TimeSeriesSplit
+
+FEATURES = ("a", "b", "c", "d")
+FEW = {"rounds": 12, "learning_rate": 0.3}
+
+
+@pytest.fixture(scope="module")
+def levels(df: pl.DataFrame) -> pl.DataFrame:
+    """The table with few values in each column, so that all of them are in all folds and borders are the same."""
+    return df.with_columns(pl.col(*FEATURES).round(0).clip(-2, 2)).with_columns(
+        fold=pl.int_range(pl.len()) * 7 % 3, s=pl.format("s{}", pl.col("group"))
+    )
+
+
+WAYS: list[dict[str, Any]] = [
+    {},
+    {"policy": "leafwise", "row_sample": "goss"},
+    {"policy": "depthwise", "row_sample": "mvs", "feature_fraction": 0.7, "seed": 3},
+    {"loss": "mae", "weight": "w"},
+    {"loss": "huber", "categorical": ["d"], "n_threads": 1},
+]
+
+
+@pytest.mark.parametrize("params", WAYS)
+def test_a_fold_is_a_fit_of_the_other_rows(levels: pl.DataFrame, params: dict[str, Any]) -> None:
+    """To the byte; and its rows are predicted as by that model, in any chunks, lazily and streaming."""
+    columns = (*FEATURES, "s") if "categorical" not in params else FEATURES
+    table = levels.with_columns(pl.col("d").cast(pl.Int32)) if "categorical" in params else levels
+    folds = table.select(tg.fit_folds("y", *columns, folds="fold", **FEW, **params)).unnest("folds")
+    assert folds["fold"].to_list() == table["fold"].to_list()
+    models = {}
+    for k in range(3):
+        alone = table.filter(pl.col("fold") != k).taiga.fit_gbdt("y", *columns, **FEW, **params)
+        models[k] = alone
+        assert folds.filter(fold=k)["model"].unique().to_list() == [alone.to_bytes()]
+    expr = tg.cross_val_predict("y", *columns, folds=pl.col("fold"), **FEW, **params)
+    wanted = pl.concat(
+        [table.with_row_index().filter(fold=k).select("index", p=tg.predict(models[k])) for k in range(3)]
+    ).sort("index")["p"]
+    assert table.select(expr).to_series().to_list() == wanted.to_list()
+    chunked = pl.concat([table[:700], table[700:]], rechunk=False)
+    assert chunked.select(expr).to_series().to_list() == wanted.to_list()
+    lazy = table.lazy().with_columns(p=expr).select("p")
+    for engine in ("in-memory", "streaming"):
+        assert lazy.collect(engine=engine)["p"].to_list() == wanted.to_list()  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("metric", ["rmse", ["mae", "r2"], None])
+def test_what_is_measured_is_what_score_says(levels: pl.DataFrame, metric: Any) -> None:
+    """Of each fold's rows by its own model, weights included."""
+    folds = levels.taiga.cross_validate("y", *FEATURES, folds="fold", metric=metric, weight="w", models=True, **FEW)
+    assert folds.select("fold", "train_rows", "test_rows", "rounds").rows() == [(k, 2000, 1000, 12) for k in range(3)]
+    names = ["score"] if metric is None else [metric] if isinstance(metric, str) else metric
+    assert folds.columns == ["fold", "train_rows", "test_rows", "rounds", *names, "model"]
+    for k, model in enumerate(folds["model"]):
+        for name in names:
+            measured = None if name == "score" else name
+            rows = levels.filter(fold=k)
+            assert folds[name][k] == rows.select(tg.score(model, "y", *FEATURES, metric=measured, weight="w")).item()
+
+
+def test_classes_have_their_share(df: pl.DataFrame) -> None:
+    """Each fold has each class in proportion to a row, and another seed deals rows otherwise."""
+    expr = tg.fit_folds("kind", *FEATURES, folds=7, rounds=2).struct.field("fold")
+    table = df.with_columns(k=expr, other=tg.fit_folds("kind", *FEATURES, folds=7, rounds=2, seed=1).struct["fold"])
+    sizes = table.group_by("kind", "k").len().group_by("kind").agg(spread=pl.col("len").max() - pl.col("len").min())
+    assert sizes["spread"].max() <= 1  # type: ignore[operator]
+    assert (
+        table["k"].value_counts()["count"].to_list().count(428)
+        + table["k"].value_counts()["count"].to_list().count(429)
+        == 7
+    )
+    assert (table["k"] != table["other"]).mean() > 0.7  # type: ignore[operator]
+    three = pl.Struct(dict.fromkeys(("low", "mid", "top"), pl.Float64))
+    p = df.select(tg.cross_val_predict("kind", *FEATURES, dtype=three, folds=3, rounds=2)).unnest("prediction")
+    assert (p.sum_horizontal() - 1).abs().max() < 1e-9  # type: ignore[operator]
+    label = df.select(tg.cross_val_predict("kind", *FEATURES, output="class", dtype=pl.String, folds=3, **FEW))
+    assert (label.to_series() == df["kind"]).mean() > 0.7  # type: ignore[operator]
+
+
+def test_groups_stay_whole_as_scikit_learn_has_it() -> None:
+    """Sizes of the parts are `GroupKFold`'s, who deals groups in the same way."""
+    rng = np.random.default_rng(3)
+    group = np.repeat(np.arange(40), rng.integers(1, 30, 40))
+    x = rng.normal(size=len(group))
+    df = pl.DataFrame({"x": x, "y": x + rng.normal(size=len(x)), "g": group})
+    folds = df.with_columns(k=tg.fit_folds("y", "x", folds="group", fold_by="g", n_folds=4, rounds=2).struct["fold"])
+    assert folds.group_by("g").agg(pl.col("k").n_unique())["k"].to_list() == [1] * 40
+    theirs = [len(test) for _, test in GroupKFold(4).split(x, x, group)]
+    assert sorted(folds["k"].value_counts()["count"]) == sorted(theirs)
+    ranked = df.with_columns(r=pl.Series(rng.integers(0, 3, len(x))))
+    values = ranked.taiga.cross_validate(
+        "r", "x", folds="group", group="g", loss="lambdarank", metric="ndcg@3", early_stopping=3, rounds=10
+    )
+    assert values.height == 5
+    assert values["ndcg@3"].is_between(0, 1).all()
+
+
+def test_time_runs_forward_as_scikit_learn_has_it() -> None:
+    """Without ties the blocks are `TimeSeriesSplit`'s; with ties no time is on both sides."""
+    rows = 120
+    order = np.random.default_rng(1).permutation(rows)
+    df = pl.DataFrame({"t": order, "x": order / 7}).with_columns(
+        y=pl.col("x").sin(), day=pl.date(2024, 1, 1) + pl.duration(days=pl.col("t") // 9)
+    )
+    folds = df.with_columns(k=tg.fit_folds("y", "x", folds="time", fold_by="t", n_folds=5, rounds=2).struct["fold"])
+    for k, (_, test) in enumerate(TimeSeriesSplit(5).split(np.arange(rows))):
+        assert folds.filter(k=k)["t"].sort().to_list() == test.tolist()
+    assert folds.filter(pl.col("k").is_null())["t"].sort().to_list() == list(range(20))
+    days = df.taiga.cross_validate("y", "x", folds="time", fold_by="day", n_folds=3, rounds=2)
+    assert days["train_rows"].is_sorted()
+    tied = df.with_columns(k=tg.fit_folds("y", "x", folds="time", fold_by="day", n_folds=3, rounds=2).struct["fold"])
+    assert tied.group_by("day").agg(pl.col("k").n_unique())["k"].max() == 1
+    # The frame's own order.
+    in_order = df.sort("t").select(tg.cross_val_predict("y", "x", folds="time", n_folds=5, rounds=2))
+    assert in_order.to_series().is_null().sum() == 20
+
+
+def test_rows_of_no_fold_are_in_all_fits(levels: pl.DataFrame) -> None:
+    """Null in the column of folds: no prediction, and part of every model."""
+    table = levels.with_columns(fold=pl.when(pl.col("fold") > 0).then("fold"))
+    folds = table.select(tg.fit_folds("y", *FEATURES, folds="fold", **FEW)).unnest("folds")
+    assert folds["fold"].unique().sort().to_list() == [None, 0, 1]
+    alone = table.filter(pl.col("fold").is_null() | (pl.col("fold") == 2)).taiga.fit_gbdt("y", *FEATURES, **FEW)
+    assert folds.filter(fold=0)["model"][0] == alone.to_bytes()
+    p = table.select("fold", p=tg.cross_val_predict("y", *FEATURES, folds="fold", **FEW))
+    assert (p["p"].is_null() == p["fold"].is_null()).all()
+
+
+def test_early_stopping_holds_each_fold_out(levels: pl.DataFrame) -> None:
+    """A fold's fit ends as one whose `eval` are its rows."""
+    params: dict[str, Any] = {"early_stopping": 3, "metric": "mae", "rounds": 400, "learning_rate": 0.5}
+    folds = levels.taiga.cross_validate("y", *FEATURES, folds="fold", models=True, **params)
+    for k in range(3):
+        alone = levels.taiga.fit_gbdt("y", *FEATURES, eval=pl.col("fold") == k, **params)
+        assert folds["model"][k] == alone.to_bytes()
+        assert folds["rounds"][k] == alone.rounds < 400
+        assert alone.history is not None
+        assert folds["mae"][k] == pytest.approx(alone.history["mae"].min(), rel=1e-6)
+
+
+def test_folds_of_groups_and_nothing_to_fit(levels: pl.DataFrame) -> None:
+    """In `over` and `group_by` each group has its own; rows at fault are an error, or null."""
+    own = levels.with_columns(p=tg.cross_val_predict("y", *FEATURES, folds=3, rounds=3).over("group"))
+    one = levels.filter(group=2).select(tg.cross_val_predict("y", *FEATURES, folds=3, rounds=3)).to_series()
+    assert own.filter(group=2)["p"].to_list() == one.to_list()
+    grouped = levels.group_by("group", maintain_order=True).agg(
+        tg.cross_validate("y", *FEATURES, folds=3, rounds=3, metric="mae")
+    )
+    assert grouped["cross_validation"].list.len().to_list() == [3] * 5
+    one_class = levels.with_columns(flag=False)
+    with pytest.raises(pl.exceptions.ComputeError, match="fold 0 of 3"):
+        one_class.select(tg.fit_folds("flag", *FEATURES, folds=3))
+    none = one_class.select(tg.cross_val_predict("flag", *FEATURES, folds=3, on_error="null")).to_series()
+    assert none.null_count() == levels.height
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"folds": 1}, "`folds`: 1 is not between 2"),
+        ({"folds": 2.5}, "`folds`: 2.5 is no number of folds"),
+        ({"folds": True}, "`folds`: True is no number"),
+        ({"folds": "group"}, '`fold_by`: folds="group" needs the column'),
+        ({"folds": 4, "fold_by": "w"}, '`fold_by`: it is for folds="group" and "time"'),
+        ({"folds": "time", "n_folds": 0}, "`n_folds`: 0 is not between 2"),
+        ({"eval": "held"}, "there is no parameter `eval`"),
+        ({"early_stoping": 3}, "there is no parameter `early_stoping`"),
+        ({"metric": "auk"}, "auk"),
+    ],
+)
+def test_what_is_wrong_is_told_at_once(df: pl.DataFrame, more: dict[str, Any], text: str) -> None:
+    """Before anything runs, naming the parameter."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        df.select(tg.cross_validate("y", *FEATURES, **more))
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ({"folds": 4000}, "fold 3000 of 4000 has no rows: there are 3000 rows"),
+        ({"folds": "group", "fold_by": "group", "n_folds": 6}, "has no rows: there are 5 groups"),
+        ({"folds": "time", "fold_by": "b"}, "column `b`: it is null in"),
+        ({"folds": pl.struct("a", "w")}, "its type is struct.*which tells no folds"),
+        ({"folds": "flag", "metric": "auc"}, '"auc" is for classes'),
+        ({"folds": 3, "loss": "cox"}, "`event`"),
+    ],
+)
+def test_what_can_not_be_divided_is_told(df: pl.DataFrame, more: dict[str, Any], text: str) -> None:
+    """By the query, naming the column or the parameter."""
+    with pytest.raises(pl.exceptions.PolarsError, match=text):
+        df.select(tg.cross_validate("y", *FEATURES, rounds=2, **more))
+
+
+def test_a_search_is_cross_validations(df: pl.DataFrame) -> None:
+    """Each trial's values are those of its cross-validation; the best come first; the same call is the same search."""
+    space: dict[str, Any] = {"depth": [2, 5], "learning_rate": (0.05, 0.5, "log"), "bins": [31, 255], "l2": (0, 9)}
+    found = df.taiga.search("y", *FEATURES, space=space, trials=7, folds=3, rounds=10, metric="mae", seed=5)
+    assert found.columns == ["trial", *space, "rung", "rounds", "mean", "std", "folds"]
+    assert sorted(found["trial"]) == list(range(7))
+    assert found["mean"].is_sorted()
+    assert found["learning_rate"].is_between(0.05, 0.5).all()
+    assert found["l2"].dtype == pl.Int64
+    for trial in found.sort("trial").head(3).iter_rows(named=True):
+        own = {name: trial[name] for name in space}
+        alone = df.taiga.cross_validate("y", *FEATURES, folds=3, rounds=10, metric="mae", seed=5, **own)
+        assert trial["folds"] == alone["mae"].to_list()
+        assert trial["mean"] == pytest.approx(alone["mae"].mean())
+        assert trial["std"] == pytest.approx(alone["mae"].std())
+    again = df.lazy().taiga.search(
+        "y", *FEATURES, space=space, trials=7, folds=3, rounds=10, metric="mae", seed=5, n_threads=1
+    )
+    assert again.equals(found)
+    auc = df.taiga.search("flag", *FEATURES, space={"depth": [1, 6]}, folds=2, rounds=5, metric="auc")
+    assert auc["mean"].is_sorted(descending=True)
+    assert auc["depth"].to_list() == [6, 1]
+
+
+def test_halving_gives_the_best_all_rounds(df: pl.DataFrame) -> None:
+    """Of nine trials three go on to three times the rounds, and one to all: as by hand."""
+    space = {"depth": [1, 3, 6], "learning_rate": [0.02, 0.1, 0.4]}
+    found = df.taiga.search("y", *FEATURES, space=space, halving=3, folds=3, rounds=18)
+    assert found.group_by("rung").len().sort("rung").rows() == [(0, 9), (1, 3), (2, 1)]
+    assert found.group_by("rung").agg(pl.col("rounds").unique()).sort("rung")["rounds"].to_list() == [[2], [6], [18]]
+    first = df.taiga.search("y", *FEATURES, space=space, folds=3, rounds=2)
+    assert found.filter(rung=0).drop("rung").equals(first.drop("rung"))
+    assert set(found.filter(rung=1)["trial"]) == set(first["trial"][:3])
+    assert found["trial"][0] == found.filter(rung=1)["trial"][0]
+
+
+class _Rvs:
+    def rvs(self, random_state: int) -> np.float64:
+        return np.random.default_rng(random_state).uniform(1, 2)
+
+
+def test_spaces_of_any_kind(df: pl.DataFrame) -> None:
+    """SciPy's distributions, whole numbers and logarithms; one parameter more moves no other's values."""
+    small = df.head(300)
+    space: dict[str, Any] = {"l2": _Rvs(), "min_data_in_leaf": (1, 64, "log")}
+    found = small.taiga.search("y", *FEATURES, space=space, trials=4, folds=2, rounds=2).sort("trial")
+    assert found["l2"].is_between(1, 2).all()
+    assert found["min_data_in_leaf"].is_between(1, 64).all()
+    more = small.taiga.search("y", *FEATURES, space={**space, "depth": [1, 2]}, trials=6, folds=2, rounds=2)
+    assert more.sort("trial")["l2"][:4].to_list() == found["l2"].to_list()
+
+
+@pytest.mark.parametrize(
+    ("space", "more", "text"),
+    [
+        ({}, {}, "`space`"),
+        ({"dept": [1]}, {}, "`dept` is no parameter"),
+        ({"depth": [1], "n_threads": [1]}, {}, "`n_threads` is no parameter that a search can vary"),
+        ({"depth": (1, 5)}, {}, "`trials`: say how many, since `depth`"),
+        ({"depth": (5, 1)}, {"trials": 2}, "`depth` is"),
+        ({"l2": (0, 5, "log")}, {"trials": 2}, "`l2` begins at 0, which has no logarithm"),
+        ({"depth": [99]}, {}, "trial 0: .*`depth`"),
+        ({"depth": [1]}, {"trials": 0}, "`trials`: 0 is no number"),
+        ({"depth": [1]}, {"halving": 1}, "`halving`: 1 is no number from 2 on"),
+        ({"depth": [1]}, {"metric": ["mae", "rmse"]}, "`metric`: a search goes by one"),
+    ],
+)
+def test_a_search_that_is_none_is_told(df: pl.DataFrame, space: Any, more: dict[str, Any], text: str) -> None:
+    """Before anything runs."""
+    with pytest.raises((TypeError, ValueError), match=text):
+        df.select(tg.search("y", *FEATURES, space=space, **more))
