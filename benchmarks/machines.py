@@ -29,7 +29,7 @@ def worker(job: dict[str, Any]) -> None:
     import polars_taiga as tg
 
     rank, world, features = job["rank"], job["world"], pl.exclude(job["target"])
-    rows = pl.read_ipc(job["train"], memory_map=False)
+    rows = pl.read_ipc(job["train"])
     first, end = (len(rows) * k // world for k in (rank, rank + 1))
     own = rows[first:end].rechunk()
     us = {"rank": rank, "world": world, "secret": job["secret"], "timeout": 300.0}
@@ -51,7 +51,7 @@ def worker(job: dict[str, Any]) -> None:
         begun = time.perf_counter()
         model = own.taiga.fit_gbdt(job["target"], features, n_threads=job["threads"], **given)
         best = min(best, time.perf_counter() - begun)
-    print(json.dumps({"seconds": best, "model": hashlib.sha256(bytes(model)).hexdigest()}))
+    print(json.dumps({"seconds": best, "model": hashlib.sha256(model.to_bytes()).hexdigest()}))
 
 
 def free_port() -> int:

@@ -29,14 +29,14 @@ def main() -> None:
     """Do what the input says."""
     told = json.loads(sys.stdin.read())
     first, end = told["rows"]
-    rows = pl.read_ipc(told["table"], memory_map=False)[first:end]
+    rows = pl.read_ipc(told["table"])[first:end]
     us = tg.Collective.from_env() if told.get("from_env") else tg.Collective(**told["collective"])
     out: list[dict[str, str]] = []
     for fit in told["fits"]:
         print("begins", flush=True)
         try:
             model = fitted(rows, fit, us)
-            out.append({"model": base64.b64encode(bytes(model)).decode()})
+            out.append({"model": base64.b64encode(model.to_bytes()).decode()})
         except KeyboardInterrupt:
             out.append({"error": "KeyboardInterrupt"})
             break

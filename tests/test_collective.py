@@ -164,7 +164,7 @@ class Workers:
 def whole() -> list[bytes]:
     """The models of one process that has all rows."""
     frame = table()
-    return [bytes(fitted(frame, fit, None)) for fit in FITS]
+    return [fitted(frame, fit, None).to_bytes() for fit in FITS]
 
 
 @pytest.fixture
@@ -379,9 +379,9 @@ def test_fits_of_groups_are_refused() -> None:
     """Each group would be a fit, and nobody knows with which group of the others."""
     frame = table(400).with_columns(half=pl.int_range(pl.len()) % 2)
     with pytest.raises(pl.exceptions.PolarsError, match="group_by"):
-        frame.group_by("half").agg(tg.fit_gbdt("y", "a", rounds=2, collective=alone(timeout=5.0)))
+        frame.group_by("half").agg(tg.fit_gbdt("y", "a", rounds=2, collective=alone(timeout=2.0)))
     with pytest.raises(pl.exceptions.PolarsError, match="group_by"):
-        frame.select(tg.fit_gbdt("y", "a", rounds=2, collective=alone(timeout=5.0)).over("half"))
+        frame.select(tg.fit_gbdt("y", "a", rounds=2, collective=alone(timeout=2.0)).over("half"))
 
 
 @pytest.mark.parametrize(

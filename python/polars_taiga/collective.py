@@ -52,7 +52,7 @@ class Collective:
     ...     return whole[50 * rank : 50 * rank + 50].taiga.fit_gbdt("y", "x", rounds=5, collective=us)
     >>> with ThreadPoolExecutor(2) as threads:
     ...     models = list(threads.map(fit, range(2)))
-    >>> bytes(models[0]) == bytes(models[1]) == bytes(whole.taiga.fit_gbdt("y", "x", rounds=5))
+    >>> models[0].to_bytes() == models[1].to_bytes() == whole.taiga.fit_gbdt("y", "x", rounds=5).to_bytes()
     True
     """
 
