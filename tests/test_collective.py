@@ -101,7 +101,7 @@ FITS: list[dict[str, Any]] = [
         "row_sample": "bernoulli",
     },
     {"target": "yes", "features": ["city"], "rounds": 4, "positive": False},
-    {"target": "y", "features": NUMBERS, "loss": "huber"},
+    {"target": "y", "features": NUMBERS, "loss": "huber", "learning_rate": 0.6},
 ]
 
 
