@@ -376,12 +376,17 @@ def test_who_does_not_come_is_named() -> None:
 
 
 def test_fits_of_groups_are_refused() -> None:
-    """Each group would be a fit, and nobody knows with which group of the others."""
+    """Each group would be a fit, and nobody knows with which group of the others; nor is a query run again."""
     frame = table(400).with_columns(half=pl.int_range(pl.len()) % 2)
+    us = alone(world=1)
     with pytest.raises(pl.exceptions.PolarsError, match="group_by"):
-        frame.group_by("half").agg(tg.fit_gbdt("y", "a", rounds=2, collective=alone(timeout=2.0)))
+        frame.group_by("half").agg(tg.fit_gbdt("y", "a", rounds=2, collective=us))
     with pytest.raises(pl.exceptions.PolarsError, match="group_by"):
-        frame.select(tg.fit_gbdt("y", "a", rounds=2, collective=alone(timeout=2.0)).over("half"))
+        frame.select(tg.fit_gbdt("y", "a", rounds=2, collective=us).over("half"))
+    query = frame.lazy().select(tg.fit_gbdt("y", "a", rounds=2, collective=us))
+    assert query.collect().item() == frame.select(tg.fit_gbdt("y", "a", rounds=2)).item()
+    with pytest.raises(pl.exceptions.PolarsError, match="run before"):
+        query.collect()
 
 
 @pytest.mark.parametrize(

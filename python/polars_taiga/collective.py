@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,9 +18,9 @@ class Collective:
 
     All run the same program: `fit_gbdt(..., collective=)` with the same parameters, each on its rows. The table is that
     of all rows, those of rank 0 first, and each process gets the model of all of it: the bytes of one fit of the
-    concatenated tables, whatever the number of processes and however rows are dealt to them; none may have few or no
-    rows. A fit connects the processes (TCP) and disconnects them; fits are made one after the other. What each sends is
-    in docs/distributed.md.
+    concatenated tables, whatever the number of processes and however rows are dealt to them; some may have none. A fit
+    connects the processes (TCP) and disconnects them; fits are made one after the other, and the expression of one is
+    run once. What each sends is in docs/distributed.md.
 
     The secret is checked on both sides of each connection before anything else is read (HMAC-SHA-256 of what both
     draw); it is never sent. Nothing is encrypted: the network between the processes is to be one's own.
@@ -167,4 +168,6 @@ class Collective:
             "secret": self.secret,
             "job": self.job,
             "timeout": float(self.timeout),
+            # Tells the expression from others: it is run once.
+            "fit": secrets.randbits(63),
         }

@@ -23,10 +23,28 @@ pub struct Together {
     secret: String,
     job: String,
     timeout: f64,
+    /// The number of the expression, which is one fit.
+    #[serde(default)]
+    fit: u64,
 }
 
 /// The addresses at which fits of this process are under way.
 static IN_USE: PerProcess<Mutex<BTreeSet<(String, usize)>>> = PerProcess::new();
+
+/// The expressions that have been run.
+static MADE: PerProcess<Mutex<BTreeSet<u64>>> = PerProcess::new();
+
+/// Checks that an expression is run for the first time: in a `group_by` it would be a fit for each group, and nobody knows which of the
+/// other processes' groups belongs to which.
+fn check_first_run(fit: u64) -> PolarsResult<()> {
+    if MADE.get().lock().unwrap_or_else(PoisonError::into_inner).insert(fit) {
+        return Ok(());
+    }
+    Err(errors::data(
+        "parameter `collective`: the expression has been run before: with `collective` it is one fit, not one for each group of a group_by or \
+         of `over`; for another fit write it again",
+    ))
+}
 
 /// An address that no other fit of this process takes meanwhile.
 struct Taken((String, usize));
@@ -40,8 +58,7 @@ impl Taken {
             return Ok(Taken(key));
         }
         Err(errors::data(format!(
-            "parameter `collective`: another fit of this process is under way at {}: fits with `collective` are made one after the other, and \
-             not in a group_by",
+            "parameter `collective`: another fit of this process is under way at {}: fits at one address are made one after the other",
             options.address
         )))
     }
@@ -77,6 +94,7 @@ impl Together {
         body: impl FnOnce(&Parts, OwnRows<'_>) -> PolarsResult<T>,
     ) -> PolarsResult<T> {
         let options = self.options();
+        check_first_run(self.fit)?;
         let _taken = Taken::new(&options)?;
         let collective = TcpCollective::join(&options).map_err(errors::compute)?;
         self.body(&collective, parts, categorical, body).inspect_err(|error| collective.end_with(&error_text(error)))
@@ -199,6 +217,6 @@ fn gather_text(collective: &TcpCollective, series: &Series) -> PolarsResult<Seri
 /// What is wrong with who a process says it is; none where nothing is.
 #[pyfunction]
 pub fn collective_problem(rank: usize, world: usize, address: String, secret: String, timeout: f64) -> Option<String> {
-    let own = Together { rank, world, address, secret, job: String::new(), timeout };
+    let own = Together { rank, world, address, secret, job: String::new(), timeout, fit: 0 };
     own.options().validate().err().map(|error| error.to_string())
 }
