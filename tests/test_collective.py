@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -232,13 +233,13 @@ def errors_of(workers: Workers, world: int) -> list[str]:
 
 
 def test_differences_are_told(workers: Workers) -> None:
-    """Another parameter, other columns, another secret, another job: errors in all that say which and whose."""
+    """Another parameter, other columns: errors in all that say which and whose."""
     fit = FITS[0]
 
-    def differing(one: dict[str, Any], other: dict[str, Any], **of_other: Any) -> list[str]:
-        given = common(2, timeout=3.0)
+    def differing(one: dict[str, Any], other: dict[str, Any]) -> list[str]:
+        given = common(2)
         workers.start(0, (0, 1_500), [one], **given)
-        workers.start(1, (1_500, 3_000), [other], **{**given, **of_other})
+        workers.start(1, (1_500, 3_000), [other], **given)
         return errors_of(workers, 2)
 
     for error in differing(fit, {**fit, "depth": 3}):
@@ -249,13 +250,33 @@ def test_differences_are_told(workers: Workers) -> None:
         assert "`features`" in error
     for error in differing(fit, {**fit, "weight": "w"}):
         assert "the columns of rank 1 differ" in error
-    zero, one = differing(fit, fit, secret="a larch")
-    assert "rank 1 did not come" in zero
-    assert "another secret" in zero
-    assert "knows another secret" in one
-    zero, one = differing(fit, fit, job="another")
-    assert "rank 1 did not come" in zero
-    assert "is of another job" in one
+
+
+@pytest.mark.parametrize(
+    ("of_other", "to_rank_0", "to_the_other"),
+    [
+        ({"secret": "a larch"}, "knew another secret", "knows another secret"),
+        ({"job": "another"}, "of another job", "is of another job"),
+        ({"world": 3}, "rank 1 says that there are 3 processes", "is one of 2 processes"),
+        ({"rank": 2, "world": 3}, "rank 2 says that there are 3 processes", "is one of 2 processes"),
+    ],
+    ids=lambda value: str(value) if isinstance(value, dict) else "",
+)
+def test_who_belongs_to_another_fit_is_told(of_other: dict[str, Any], to_rank_0: str, to_the_other: str) -> None:
+    """Another secret, another job, another number of processes: both sides say so."""
+    given = common(2, timeout=3.0)
+    frame = table(50)
+
+    def fails(rank: int) -> str:
+        us = tg.Collective(**{"rank": rank, **given, **(of_other if rank else {})})
+        with pytest.raises(pl.exceptions.ComputeError) as error:
+            frame.taiga.fit_gbdt("y", "a", rounds=2, collective=us)
+        return str(error.value)
+
+    with ThreadPoolExecutor(2) as threads:
+        zero, one = threads.map(fails, range(2))
+    assert to_rank_0 in zero
+    assert to_the_other in one
 
 
 def test_what_is_wrong_with_the_rows_is_an_error_in_all(workers: Workers) -> None:
@@ -266,7 +287,7 @@ def test_what_is_wrong_with_the_rows_is_an_error_in_all(workers: Workers) -> Non
     workers = Workers(workers.folder, frame)
     try:
         for target, text in (("gap", "null"), ("one", "all 3000 rows are of one class")):
-            given = common(2, timeout=10.0)
+            given = common(2)
             fit = {"target": target, "features": NUMBERS, "rounds": 3}
             workers.start(0, (0, 1_000), [fit], **given)
             workers.start(1, (1_000, 3_000), [fit], **given)
