@@ -11,6 +11,10 @@ use crate::quantize::coded::CodedFeature;
 /// Numbers of a sample that a process sends at a time.
 const SAMPLE_NUMBERS: usize = 8 << 20;
 
+/// What one process tells the others of a feature: its column, and its borders and whether there is a bin of missing values; none where it
+/// can't split.
+type Found = (u32, Option<(Vec<f64>, bool)>);
+
 /// The borders of every numeric column, fitted on a sample of the training rows by all threads;
 /// those of columns that can split come with their index.
 pub fn code_features(
@@ -103,11 +107,11 @@ fn code_together(
             }
             code_sample(values, params, || missing[first + mine[i]] > 0)
         });
-        let coded: Vec<(u32, Option<(Vec<f64>, bool)>)> =
+        let coded: Vec<Found> =
             mine.iter().zip(coded).map(|(k, coded)| (features[*k] as u32, coded.map(|c| (c.borders, c.missing_bin)))).collect();
         let bytes = postcard::to_allocvec(&coded).map_err(|error| fault(error.to_string()))?;
         for bytes in own.collective.gather_bytes(&bytes)? {
-            let of_rank: Vec<(u32, Option<(Vec<f64>, bool)>)> =
+            let of_rank: Vec<Found> =
                 postcard::from_bytes(&bytes).map_err(|error| fault(format!("borders that can't be read: {error}")))?;
             let coded = |(borders, missing_bin)| CodedFeature { borders, missing_bin, categories: false };
             all.extend(of_rank.into_iter().filter_map(|(index, found)| Some((index, coded(found?)))));
