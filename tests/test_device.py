@@ -58,6 +58,10 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
         "c", "a", "b", "y", rounds=4, multi_strategy="one_tree", policy="depthwise", **p
     ),
     "fit_gbdt depthwise": lambda **p: tg.fit_gbdt("y", "a", "b", "d", rounds=8, policy="depthwise", **p),
+    "fit_folds": lambda **p: tg.fit_folds("y", "a", "b", "c", "d", folds=3, rounds=8, **p),
+    "cross_val_predict": lambda **p: tg.cross_val_predict("y", "a", "b", "c", "d", folds=3, rounds=8, **p),
+    "cross_validate": lambda **p: tg.cross_validate("y", "a", "b", "d", folds="c", rounds=8, metric="mae", **p),
+    "search": lambda **p: tg.search("y", "a", "b", "d", space={"depth": [2, 4]}, folds=2, rounds=8, **p),
     "fit_forest": lambda **p: tg.fit_forest(pl.col("y") > 0, "a", "b", "c", "d", trees=8, **p),
     "fit_forest exact": lambda **p: tg.fit_forest("y", "a", "b", "d", trees=8, splitter="exact", **p),
     "fit_forest random": lambda **p: tg.fit_forest(
@@ -88,7 +92,8 @@ needs_gpu = pytest.mark.skipif(not GPUS, reason="no GPU")
 @pytest.mark.parametrize("call", CALLS)
 def test_auto_is_the_default(call: str) -> None:
     unsaid, auto, cpu = CALLS[call](), CALLS[call](device="auto"), CALLS[call](device="cpu")
-    if call.split()[0] not in ("fit_gbdt", "fit_forest", "fit_sparse_lr"):
+    fits = ("fit_gbdt", "fit_forest", "fit_sparse_lr", "fit_folds", "cross_val_predict", "cross_validate", "search")
+    if call.split()[0] not in fits:
         assert unsaid.meta.eq(auto)
         assert not unsaid.meta.eq(cpu)
         return

@@ -79,6 +79,11 @@ def run(n):
         return tall("x", n + 1, 20).select(tg.histogram2d(f"x{j}", f"x{j + 1}") for j in range(n))
     if work == "borders":
         return wide("x", n).select(tg.borders(f"x{j}", sample=ROWS) for j in range(n))
+    if work == "fit_folds":  # one call
+        return rows.select(tg.fit_folds("y", "x", "k", folds=min(n, 40), rounds=n).struct.field("fold").sum())
+    if work == "search":
+        few, space = rows.head(20_000), {"depth": [4, 6], "l2": (0.1, 9)}
+        return few.select(tg.search("y", "x", "k", space=space, trials=n, folds=3, rounds=60).list.len())
     if work == "quantize":
         return wide("x", n).select(sums(tg.quantize(f"x{j}", bins=1000) for j in range(n)))
     raise ValueError(work)
@@ -87,7 +92,7 @@ def run(n):
 KINDS = [
     *("predict", "streaming", "groups", "importance", "linear"),
     *("target_encode", "order_by", "fit_target_encoder", "encode", "woe", "count_encode", "combine"),
-    *("min_max", "histogram", "histogram2d", "borders", "quantize"),
+    *("min_max", "histogram", "histogram2d", "borders", "quantize", "fit_folds", "search"),
 ]
 
 INTERRUPTED = """

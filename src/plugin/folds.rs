@@ -16,11 +16,11 @@ use serde::Deserialize;
 use taiga_engine::dataset::Input;
 use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
 use taiga_engine::device::with_device;
-use taiga_engine::learners::boosting::cross_validation::{self, FoldModel};
+use taiga_engine::learners::boosting::cross_validation::FoldModel;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::GivenColumns;
-use taiga_engine::learners::boosting::search::{self, Halving, Trial};
-use taiga_engine::learners::boosting::{BoostingParams, fit_with};
+use taiga_engine::learners::boosting::search::{Halving, Trial};
+use taiga_engine::learners::boosting::{self, BoostingParams};
 use taiga_engine::metrics::MetricSpec;
 use taiga_engine::model::fitted::FittedModel;
 use taiga_engine::parallel::pools;
@@ -198,7 +198,7 @@ fn fit_folds(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
             read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
                 let folds = kwargs.division.folds(parts, input)?;
                 let watch = Watch::new("fit_folds", "rounds", kwargs.fit.progress);
-                let models = cross_validation::fit_folds(input, params, &folds, &fit_with, &watch).map_err(errors::compute)?;
+                let models = boosting::fit_folds(input, params, &folds, &watch).map_err(errors::compute)?;
                 let models = models.into_iter().map(|fold| bytes(parts, &kwargs.fit, labels.clone(), fold.model));
                 Ok((folds.of_row, models.collect::<PolarsResult<Vec<_>>>()?))
             })
@@ -322,7 +322,7 @@ fn cross_validate(inputs: &[Series], kwargs: CrossValidateKwargs) -> Answer {
         read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
             let folds = kwargs.division.folds(parts, input)?;
             let watch = Watch::new("cross_validate", "rounds", kwargs.fit.progress);
-            let models = cross_validation::fit_folds(input, params, &folds, &fit_with, &watch).map_err(errors::compute)?;
+            let models = boosting::fit_folds(input, params, &folds, &watch).map_err(errors::compute)?;
             let (mut counts, mut values, mut all) = ([const { vec![] }; 3], vec![vec![]; metrics.len()], vec![]);
             for FoldModel { model, training, tested } in models {
                 let rounds = model.rounds();
@@ -400,7 +400,7 @@ fn search(inputs: &[Series], kwargs: SearchKwargs) -> Answer {
                 Ok((value[0], larger))
             };
             let halving = kwargs.halving.map(|factor| Halving { factor });
-            let found = search::search(input, &trials, &folds, halving, (&fit_with, &watch), measure).map_err(errors::compute)?;
+            let found = boosting::search(input, &trials, &folds, halving, &watch, measure).map_err(errors::compute)?;
             let count = |name: &str, of: &dyn Fn(&Trial) -> u32| UInt32Chunked::from_vec(name.into(), found.iter().map(of).collect());
             let value = |name: &str, of: &dyn Fn(&Trial) -> f64| Float64Chunked::from_vec(name.into(), found.iter().map(of).collect());
             let mut folds =

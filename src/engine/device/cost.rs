@@ -2,7 +2,6 @@
 //!
 //! Measured on Zen 4 at 3.5 GHz and on an H200; figures of the GPU are some times the measured ones, for lesser ones.
 
-use taiga_core::learners::boosting::steps::{Extent, TrainingData};
 use taiga_core::learners::linear::problem::Problem;
 use taiga_core::learners::linear::{LinearParams, Optimizer};
 
@@ -32,9 +31,9 @@ impl Cost {
 
 /// Estimates a fit of boosted trees. The CPU reads a value for a tree in 1.1 ns on one thread; a GPU takes 0.1 s to begin, 1 ns to
 /// upload a value, 0.3 ms a tree and 7 ps a value (30 here).
-pub fn trees(threads: usize, data: &TrainingData<'_>, extent: Extent) -> Cost {
-    let values = data.target.len() as f64 * data.features.len() as f64;
-    let trees = extent.trees as f64;
+pub fn trees(threads: usize, (rows, features): (usize, usize), trees: usize) -> Cost {
+    let values = rows as f64 * features as f64;
+    let trees = trees as f64;
     Cost { cpu: values * trees * 1.1e-9 / threads as f64, gpu: 0.1 + values * 1e-9 + trees * (3e-4 + values * 3e-11) }
 }
 

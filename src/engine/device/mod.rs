@@ -13,7 +13,7 @@ mod forest;
 pub(crate) mod gpu;
 mod linear;
 pub mod predict;
-mod trees;
+pub(crate) mod trees;
 
 use cost::Cost;
 use taiga_core::dataset::Monitor;

@@ -1,11 +1,28 @@
 //! The device that boosted trees are fitted on.
 
 use super::{Chosen, DeviceSet, Place, choose, cost, gpu};
-use taiga_core::dataset::Monitor;
+use taiga_core::dataset::labels::Labels;
+use taiga_core::dataset::{Input, Monitor};
 use taiga_core::error::Result;
+use taiga_core::learners::boosting::BoostingParams;
 use taiga_core::learners::boosting::steps::{Extent, TrainingData, TreeDevices, TreeSteps};
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_cpu::trees::CpuTrees;
+
+/// Returns whether fits to such a table by such parameters, each by one thread, are sure not to go to a GPU.
+pub fn stay_here(input: &Input<'_>, params: &BoostingParams) -> bool {
+    match DeviceSet::parse(&params.device) {
+        Ok(DeviceSet::Auto) => {
+            let outputs = input.target.labels().map_or(input.target.several().len(), Labels::len).max(1);
+            let size = (input.target.rows(), input.features.len());
+            gpu::missing().is_some() || !cost::trees(1, size, outputs * params.rounds.unwrap_or(MOST_ROUNDS) as usize).gains()
+        }
+        named => named == Ok(DeviceSet::Cpu),
+    }
+}
+
+/// So many rounds are hardly ever found where none are told.
+const MOST_ROUNDS: u32 = 1_000;
 
 impl TreeDevices for Chosen<'_> {
     fn stays_here(&self) -> bool {
@@ -26,7 +43,7 @@ impl TreeDevices for Chosen<'_> {
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
         let room = || gpu::check_trees(pool, &data, extent.most_nodes, &interrupted);
-        let place = choose(self.asked, cost::trees(pool.size(), &data, extent), None, room)?;
+        let place = choose(self.asked, cost::trees(pool.size(), (data.target.len(), data.features.len()), extent.trees), None, room)?;
         monitor.device(place.why());
         match place {
             Place::Cpu(_) => body(&mut CpuTrees::new(pool, data, &interrupted)?),

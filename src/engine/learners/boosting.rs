@@ -4,6 +4,7 @@ use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Valu
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
+use crate::device::trees::stay_here;
 use crate::device::{Chosen, DeviceSet, check_present};
 use std::sync::Arc;
 use taiga_core::dataset::Monitor;
@@ -134,7 +135,26 @@ pub fn fit_folds(
     monitor: &dyn Monitor,
 ) -> Result<Vec<cross_validation::FoldModel>> {
     check_present(&params.device)?;
-    cross_validation::fit_folds(input, params, folds, &fit_with, monitor)
+    let fits = cross_validation::Fits { fit: &fit_with, stay_here: stay_here(input, params), monitor };
+    cross_validation::fit_folds(input, params, folds, fits)
+}
+
+/// Searches among the parameters of trials; see [`core::search`].
+///
+/// # Errors
+/// As [`search::search`](core::search::search).
+pub fn search(
+    input: &taiga_core::dataset::Input<'_>,
+    trials: &[core::BoostingParams],
+    folds: &taiga_core::dataset::folds::Folds,
+    halving: Option<core::search::Halving>,
+    monitor: &dyn Monitor,
+    measure: impl Fn(usize, cross_validation::FoldModel) -> Result<(f64, bool)> + Sync,
+) -> Result<Vec<core::search::Trial>> {
+    trials.iter().try_for_each(|params| check_present(&params.device))?;
+    let stay_here = trials.iter().all(|params| stay_here(input, params));
+    let fits = cross_validation::Fits { fit: &fit_with, stay_here, monitor };
+    core::search::search(input, trials, folds, halving, fits, measure)
 }
 
 /// Models of boosted trees.

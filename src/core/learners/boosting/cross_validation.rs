@@ -2,8 +2,7 @@
 //! model that is fitted to the others.
 //!
 //! All folds share one coding of the numeric columns, whose borders come from all rows; of the target and of categories a model knows its own
-//! rows alone. But for the borders, each is the model of a fit to those rows by themselves. Fits that can't keep all threads busy run side by
-//! side.
+//! rows alone. But for the borders, each is the model of a fit to those rows by themselves. Fits run side by side, which shows in none.
 
 use super::coded_table::{CodedTable, rows_that_count};
 use super::continued::FitOptions;
@@ -15,11 +14,21 @@ use crate::dataset::{Input, Monitor};
 use crate::error::{Error, Result};
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// A fit of a table ([`super::fit_with`] on whichever device).
 pub type Fit<'f> = dyn Fn(&Input<'_>, &BoostingParams, &FitOptions<'_>, &dyn Monitor) -> Result<Model> + Sync + 'f;
+
+/// How fits of one call are made, and who watches them.
+#[derive(Clone, Copy)]
+pub struct Fits<'f> {
+    pub fit: &'f Fit<'f>,
+    /// Whether all are sure to be made by this process's threads, and so may run side by side.
+    pub stay_here: bool,
+    pub monitor: &'f dyn Monitor,
+}
 
 /// The model of a fold.
 pub struct FoldModel {
@@ -36,16 +45,9 @@ pub struct FoldModel {
 ///
 /// # Errors
 /// Those of the fits, saying which fold; [`Error::Memory`]; [`Error::Interrupted`].
-pub fn fit_folds(
-    input: &Input<'_>,
-    params: &BoostingParams,
-    folds: &Folds,
-    fit: &Fit<'_>,
-    monitor: &dyn Monitor,
-) -> Result<Vec<FoldModel>> {
-    let table = coded(input, params, monitor)?;
-    fit_each(&table, &[(params, &table)], folds, (fit, monitor), |_, fitted| Ok(fitted))
-        .map(|fitted| fitted.into_iter().flatten().collect())
+pub fn fit_folds(input: &Input<'_>, params: &BoostingParams, folds: &Folds, fits: Fits<'_>) -> Result<Vec<FoldModel>> {
+    let table = coded(input, params, fits.monitor)?;
+    fit_each(&table, &[(params, &table)], folds, fits, |_, fitted| Ok(fitted)).map(|fitted| fitted.into_iter().flatten().collect())
 }
 
 /// Codes a table for fits by such parameters.
@@ -67,7 +69,7 @@ pub fn fit_each<R: Send>(
     of: &CodedTable<'_>,
     each: &[(&BoostingParams, &CodedTable<'_>)],
     folds: &Folds,
-    (fit, monitor): (&Fit<'_>, &dyn Monitor),
+    Fits { fit, stay_here, monitor }: Fits<'_>,
     finish: impl Fn((usize, usize), FoldModel) -> Result<R> + Sync,
 ) -> Result<Vec<Vec<R>>> {
     let input = of.input();
@@ -78,24 +80,59 @@ pub fn fit_each<R: Send>(
     });
     let (count, fits) = (folds.count as usize, folds.count as usize * each.len());
     let asked = pools::asked(each.iter().filter_map(|(params, _)| params.n_threads).max());
-    let busy = each.iter().map(|(params, _)| threads(params, of.len(), input.features.len())).max().unwrap_or(1);
-    let lanes = (asked / busy).clamp(1, fits.max(1));
-    let of_each = (asked / lanes).max(1) as u32;
     let progress = Progress { monitor, told: Mutex::new(vec![(0, 0); fits]) };
-    let one = |number: usize| {
+    let one = |number: usize, threads: usize| {
         let ((params, table), fold) = (each[number / count], number % count);
-        let params = BoostingParams { n_threads: Some(of_each), ..params.clone() };
+        let params = BoostingParams { n_threads: Some(threads as u32), ..params.clone() };
         let of_fold = OfFit { progress: &progress, number };
         let fitted = fit_fold(table, &params, idle.as_deref(), folds.fold(fold as u32), fit, &of_fold);
         let fitted = fitted.map_err(|error| error.within(&format!("fold {fold} of {count}")))?;
         finish((number / count, fold), fitted)
     };
-    let made: Result<Vec<R>> = match lanes {
-        1 => (0..fits).map(one).collect(),
-        _ => ThreadPool::new(lanes)?.deal(fits, || (), |(), number| one(number)).into_iter().collect(),
-    };
+    let most = if stay_here { side_by_side(of) } else { 1 };
+    let (failed, mut made) = (AtomicBool::new(false), vec![]);
+    for Share { fits, lanes } in shares(fits, asked, most) {
+        let next = |number: usize| {
+            // What was begun before the one that failed is finished, and what was not never is.
+            if failed.load(Ordering::Relaxed) {
+                return Err(Error::Interrupted);
+            }
+            let made = one(number, asked / lanes);
+            failed.fetch_or(made.is_err(), Ordering::Relaxed);
+            made
+        };
+        match lanes {
+            1 => made.extend(fits.map(next)),
+            _ => made.extend(ThreadPool::new(lanes)?.deal(fits.len(), || (), |(), i| next(fits.start + i))),
+        }
+    }
+    let made: Result<Vec<R>> = made.into_iter().collect();
     let mut made = made?.into_iter();
     Ok(each.iter().map(|_| made.by_ref().take(count).collect()).collect())
+}
+
+/// As many codes as fits may hold that run side by side.
+const MOST_CODES: usize = 1 << 32;
+
+/// Returns how many fits may run side by side.
+fn side_by_side(of: &CodedTable<'_>) -> usize {
+    MOST_CODES / (of.len() * (of.input().features.len() + 64)).max(1)
+}
+
+/// Fits that are dealt to so many lanes.
+#[derive(Debug, PartialEq)]
+struct Share {
+    fits: Range<usize>,
+    lanes: usize,
+}
+
+/// Deals fits to threads: a fit by one thread wastes nothing on others, so as many run side by side as there are threads; what is left over
+/// at the end shares all threads.
+fn shares(fits: usize, threads: usize, most: usize) -> Vec<Share> {
+    let lanes = threads.min(fits).min(most).max(1);
+    let even = fits - fits % lanes;
+    let share = |fits: Range<usize>, lanes: usize| (!fits.is_empty()).then_some(Share { fits, lanes });
+    share(0..even, lanes).into_iter().chain(share(even..fits, (fits - even).max(1))).collect()
 }
 
 /// Fits the model of one fold. `idle`: rows of weight 0.
@@ -167,5 +204,21 @@ impl Monitor for OfFit<'_> {
 
     fn interrupted(&self) -> bool {
         self.progress.monitor.interrupted()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that each fit is dealt once, and that no thread is without one while others have several.
+    #[test]
+    fn fits_are_dealt_evenly() {
+        let share = |fits, lanes| Share { fits, lanes };
+        assert_eq!(shares(5, 2, 100), [share(0..4, 2), share(4..5, 1)]);
+        assert_eq!(shares(5, 16, 100), [share(0..5, 5)]);
+        assert_eq!(shares(90, 4, 100), [share(0..88, 4), share(88..90, 2)]);
+        assert_eq!(shares(5, 4, 0), [share(0..5, 1)]);
+        assert_eq!(shares(0, 4, 9), []);
     }
 }

@@ -4,11 +4,11 @@
 //! begin with few rounds, and one of so many goes on to so many times as many.
 
 use super::coded_table::CodedTable;
-use super::cross_validation::{Fit, FoldModel, coded, fit_each};
+use super::cross_validation::{Fits, FoldModel, coded, fit_each};
 use super::params::BoostingParams;
 use super::untold_rounds::ROUNDS;
+use crate::dataset::Input;
 use crate::dataset::folds::Folds;
-use crate::dataset::{Input, Monitor};
 use crate::error::{Error, Result};
 
 /// How trials are given up.
@@ -61,7 +61,7 @@ pub fn search(
     trials: &[BoostingParams],
     folds: &Folds,
     halving: Option<Halving>,
-    (fit, monitor): (&Fit<'_>, &dyn Monitor),
+    fits: Fits<'_>,
     measure: impl Fn(usize, FoldModel) -> Result<(f64, bool)> + Sync,
 ) -> Result<Vec<Trial>> {
     let factor = halving.map_or(2, |halving| halving.factor);
@@ -71,7 +71,7 @@ pub fn search(
     let mut tables: Vec<CodedTable<'_>> = vec![];
     for params in trials {
         if !tables.iter().any(|table| table.serves(params)) {
-            tables.push(coded(input, params, monitor)?);
+            tables.push(coded(input, params, fits.monitor)?);
         }
     }
     let table = |params: &BoostingParams| tables.iter().find(|table| table.serves(params));
@@ -90,7 +90,7 @@ pub fn search(
         let params: Vec<BoostingParams> = open.iter().map(of_rung).collect();
         let each: Vec<(&BoostingParams, &CodedTable<'_>)> = params.iter().filter_map(|params| Some((params, table(params)?))).collect();
         let Some(of) = tables.first() else { break };
-        let found = fit_each(of, &each, folds, (fit, monitor), |(_, fold), fitted| {
+        let found = fit_each(of, &each, folds, fits, |(_, fold), fitted| {
             let rounds = fitted.model.rounds();
             measure(fold, fitted).map(|(value, larger)| (value, larger, rounds))
         })?;
