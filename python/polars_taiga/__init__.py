@@ -18,6 +18,7 @@ from polars_taiga import metrics, plot
 from polars_taiga import namespaces as namespaces
 from polars_taiga._taiga import __version__
 from polars_taiga._warn import TargetWarning
+from polars_taiga.collective import Collective
 from polars_taiga.custom_metric import CustomMetric, mean, metric
 from polars_taiga.dependence import partial_dependence
 from polars_taiga.device import (
@@ -54,6 +55,7 @@ from polars_taiga.validation import FoldsParams, cross_val_predict, cross_valida
 
 __all__ = [
     "CacheInfo",
+    "Collective",
     "CustomLoss",
     "CustomMetric",
     "DeviceInfo",

@@ -15,6 +15,7 @@ import polars as pl
 
 from polars_taiga import _callback, _plugin
 from polars_taiga._metadata import metadata_json
+from polars_taiga.collective import Collective
 
 if TYPE_CHECKING:
     from polars_taiga._metadata import Metadata
@@ -241,6 +242,7 @@ class Training:
     snapshot_every: object = 100
     callback: object = None
     verbose: object = False
+    collective: object = None
 
     def kwargs(self, problems: Problems) -> dict[str, object]:
         """The keywords of the plugin, those that say something."""
@@ -254,6 +256,9 @@ class Training:
             found["snapshot"] = self._snapshot()
         with problems.collect():
             self.models()
+        if self.collective is not None:
+            with problems.collect():
+                found["collective"] = self._collective()
         return {name: value for name, value in found.items() if value is not None}
 
     def _verbose(self) -> int | None:
@@ -261,6 +266,16 @@ class Training:
             msg = f"parameter `verbose`: {self.verbose!r} is no number of rounds, of every how many a line is written"
             raise TypeError(msg)
         return min(int(self.verbose), 2**31) if self.verbose > 0 else None
+
+    def _collective(self) -> dict[str, object]:
+        if not isinstance(self.collective, Collective):
+            msg = f"parameter `collective`: {type(self.collective).__name__} is no Collective"
+            raise TypeError(msg)
+        for name in ("init_model", "snapshot"):
+            if getattr(self, name) is not None:
+                msg = f"parameter `{name}`: such a fit is not made by several processes yet: leave out `collective`"
+                raise ValueError(msg)
+        return self.collective._kwargs()
 
     def _snapshot(self) -> tuple[str, int] | None:
         every = self.snapshot_every

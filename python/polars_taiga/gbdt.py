@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.collective import Collective
     from polars_taiga.model import Model
 
 __all__ = ["GbdtParams", "fit_gbdt"]
@@ -175,6 +176,7 @@ def fit_gbdt(
     snapshot: str | PathLike[str] | None = None,
     snapshot_every: int = 100,
     callback: Callback | None = None,
+    collective: Collective | None = None,
     verbose: bool | int = False,
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -289,6 +291,11 @@ def fit_gbdt(
         true the fit ends with the rounds there are. What it raises ends the query with an error that tells it; from
         `df.taiga.fit_gbdt` and the estimators, that very exception. It runs in a thread of the query; a query within it
         is fine. Where `device="auto"` begins again on the CPU, rounds are told again. Never part of the model.
+    collective
+        The processes that make this fit together, each with its part of the rows (`Collective`, docs/distributed.md):
+        every one gets the model, which has the bytes of one fit of all rows. They fit on their CPUs. `on_error` is
+        `"raise"` or `"null"`; losses by group, `"cox"`, `init_model` and `snapshot` are errors yet. Not in a
+        `group_by`. A `callback` that ends the fit in one ends it in all.
     verbose
         Every how many rounds a line with the metrics is written to standard error, `True` each. Default: none. For
         logs, where no bar can be drawn.
@@ -603,7 +610,7 @@ def fit_gbdt(
         progress=progress,
         on_error=on_error,
         metadata=metadata,
-        training=_fit.Training(init_model, snapshot, snapshot_every, callback, verbose),
+        training=_fit.Training(init_model, snapshot, snapshot_every, callback, verbose, collective),
     )
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.collective import Collective
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.search import Space
     from polars_taiga.statistics import Bins, Range
@@ -79,6 +80,7 @@ class TaigaExpr:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -101,6 +103,7 @@ class TaigaExpr:
             snapshot=snapshot,
             snapshot_every=snapshot_every,
             callback=callback,
+            collective=collective,
             verbose=verbose,
             progress=progress,
             metadata=metadata,
@@ -343,6 +346,7 @@ class _Fits:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -368,6 +372,7 @@ class _Fits:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -393,6 +398,7 @@ class _Fits:
         snapshot: str | PathLike[str] | None = None,
         snapshot_every: int = 100,
         callback: Callback | None = None,
+        collective: Collective | None = None,
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -419,6 +425,7 @@ class _Fits:
                 snapshot=snapshot,
                 snapshot_every=snapshot_every,
                 callback=callback,
+                collective=collective,
                 verbose=verbose,
                 progress=progress,
                 metadata=metadata,

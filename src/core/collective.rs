@@ -3,15 +3,21 @@
 //! Everything that is summed over rows is an integer sum, so rows may lie anywhere: a fit is one program that every shard runs, each with
 //! its rows, and that comes to the same model in each. A shard's rows are consecutive rows of the table ([`RowShard`]). Calls are the same,
 //! in the same order, in every shard; whoever is late is waited for.
+//!
+//! Shards are threads of this process ([`local()`]), or processes on this and other machines ([`tcp`]).
 
 mod local;
+pub mod tcp;
 
 pub use local::{LocalCollective, local};
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 
 /// Exchanges numbers between the shards of a fit: maxima, sums and values of all.
 pub trait Collective: Sync {
+    /// Returns the number of this shard, from 0 on, in the order of the table's rows.
+    fn rank(&self) -> usize;
+
     /// Returns the number of shards.
     fn world(&self) -> usize;
 
@@ -27,17 +33,68 @@ pub trait Collective: Sync {
     /// As above.
     fn sum(&self, values: &mut [i64]) -> Result<()>;
 
+    /// Sends bytes to each shard, `pieces[k]` to shard `k`, and returns what each has sent to this one, in their order. Pieces may differ in
+    /// length.
+    ///
+    /// # Errors
+    /// As above.
+    fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>>;
+
+    /// Returns all shards' bytes, in their order.
+    ///
+    /// # Errors
+    /// As above.
+    fn gather_bytes(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        self.exchange(&vec![own; self.world()])
+    }
+
     /// Returns all shards' lists, which may differ in length, one behind the other.
     ///
     /// # Errors
     /// As above.
-    fn gather(&self, own: &[f64]) -> Result<Vec<f64>>;
+    fn gather(&self, own: &[f64]) -> Result<Vec<f64>> {
+        let all = self.gather_bytes(&bytes_of(own))?;
+        all.iter().map(|bytes| numbers_of(bytes)).collect::<Result<Vec<_>>>().map(|lists| lists.concat())
+    }
+
+    /// Tells the others that this shard ends without a result, and why. What they ask for then is an error that says so.
+    fn end_with(&self, why: &str) {
+        let _ = why;
+    }
+}
+
+/// Returns numbers as bytes that mean the same on every machine.
+pub fn bytes_of(numbers: &[f64]) -> Vec<u8> {
+    let mut bytes = vec![0; numbers.len() * 8];
+    bytes.as_chunks_mut::<8>().0.iter_mut().zip(numbers).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+    bytes
+}
+
+/// Returns the numbers that [`bytes_of`] has made bytes of.
+///
+/// # Errors
+/// For bytes that are no whole numbers.
+pub fn numbers_of(bytes: &[u8]) -> Result<Vec<f64>> {
+    let (numbers, rest) = bytes.as_chunks::<8>();
+    match rest {
+        [] => Ok(numbers.iter().map(|b| f64::from_le_bytes(*b)).collect()),
+        _ => Err(fault(format!("{} bytes of another process are no whole numbers", bytes.len()))),
+    }
+}
+
+/// Returns an error of what lies between the shards.
+pub fn fault(text: impl Into<String>) -> Error {
+    Error::parameter("collective", text.into())
 }
 
 /// The one shard that has all rows.
 pub struct Alone;
 
 impl Collective for Alone {
+    fn rank(&self) -> usize {
+        0
+    }
+
     fn world(&self) -> usize {
         1
     }
@@ -50,8 +107,8 @@ impl Collective for Alone {
         Ok(())
     }
 
-    fn gather(&self, own: &[f64]) -> Result<Vec<f64>> {
-        Ok(own.to_vec())
+    fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
+        Ok(pieces.iter().map(|piece| piece.to_vec()).collect())
     }
 }
 
@@ -66,6 +123,9 @@ pub struct RowShard<'a> {
 }
 
 impl RowShard<'_> {
+    /// Shards but the last have a multiple of so many rows: sums in f64 are added over blocks of them in order.
+    pub const BLOCK: usize = 1024;
+
     /// Returns all `rows` rows of a table.
     pub fn whole(rows: usize) -> RowShard<'static> {
         RowShard { collective: &Alone, first: 0, all: rows }

@@ -213,6 +213,18 @@ impl Numbers {
     }
 }
 
+/// A type written out, with the categories of an Enum.
+pub fn type_text(dtype: &DataType) -> String {
+    match dtype {
+        DataType::Enum(categories, _) => format!("enum{:?}", categories.categories().values_iter().collect::<Vec<_>>()),
+        DataType::Struct(fields) => {
+            let of = |f: &Field| format!("{} ({})", f.name(), type_text(f.dtype()));
+            format!("struct of {}", fields.iter().map(of).collect::<Vec<_>>().join(", "))
+        }
+        dtype => dtype.to_string(),
+    }
+}
+
 /// The type of feature that a column of this type is as it stands; none for text and what is no feature.
 pub fn number_type(dtype: &DataType) -> Option<FeatureType> {
     let unit = |u: &polars::prelude::TimeUnit| match u {

@@ -6,6 +6,7 @@ use crate::literal::unlabelled;
 use crate::schema::InputSchema;
 use crate::selections::{self, Selection};
 use crate::threads::on_all_threads;
+use crate::together::Together;
 use crate::{errors, monitor};
 use polars::prelude::*;
 use serde::Deserialize;
@@ -40,6 +41,9 @@ pub struct FitKwargs {
     /// The file that the state of the fit is kept in, and every how many rounds.
     #[serde(default)]
     pub snapshot: Option<(String, u32)>,
+    /// The processes that make the fit together with this one.
+    #[serde(default)]
+    pub collective: Option<Together>,
 }
 
 /// What becomes of a fit whose rows are at fault (see [`taiga_engine::Error::rows_fault`]). Whatever else is wrong ends the
@@ -158,9 +162,42 @@ pub struct Parts {
     weight: Option<Series>,
     /// The bytes of a model whose trees come first.
     pub init_model: Option<Vec<u8>>,
+    /// How many rows the features have that are numbers, where the others are in other processes.
+    own: Option<usize>,
 }
 
 impl Parts {
+    /// The parts with what other processes have too, where `gather` makes a column of all rows of one of this process's; only features that
+    /// are numbers stay as they are. Those of `categorical` are none.
+    ///
+    /// # Errors
+    /// Those of `gather`.
+    pub fn of_all_rows(&self, categorical: &[String], gather: impl Fn(&Series) -> PolarsResult<Series>) -> PolarsResult<Parts> {
+        let is_narrow = |s: &Series| columns::is_listed(s.dtype()) || categorical.iter().any(|c| c == s.name().as_str());
+        let features = self.features.iter().map(|s| if is_narrow(s) { gather(s) } else { Ok(s.clone()) });
+        Ok(Parts {
+            roles: self.roles.iter().map(&gather).collect::<PolarsResult<_>>()?,
+            target: gather(&self.target)?,
+            features: features.collect::<PolarsResult<_>>()?,
+            computed: self.computed.clone(),
+            structs: self.structs.clone(),
+            weight: self.weight.as_ref().map(&gather).transpose()?,
+            init_model: self.init_model.clone(),
+            own: Some(self.target.len()),
+        })
+    }
+
+    /// The names and types of all columns, as JSON.
+    pub fn types(&self) -> serde_json::Value {
+        let of = |s: &Series| serde_json::Value::from(format!("{} ({})", s.name(), columns::type_text(s.dtype())));
+        let roles: serde_json::Map<String, serde_json::Value> = self.roles.iter().map(|s| (s.name().replace(ROLE, ""), of(s))).collect();
+        serde_json::json!({
+            "target": of(&self.target),
+            "beside it": roles,
+            "features": self.features.iter().map(of).collect::<Vec<_>>(),
+        })
+    }
+
     /// The parts of an expression's input.
     ///
     /// # Errors
@@ -169,7 +206,7 @@ impl Parts {
         let Fields { roles, columns: features, computed, structs } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
         let weight = one_of(&roles, "weight")?;
-        Ok(Parts { roles, target, features, computed, structs, weight, init_model: inputs.get(1).map_or(Ok(None), init_model)? })
+        Ok(Parts { roles, target, features, computed, structs, weight, init_model: inputs.get(1).map_or(Ok(None), init_model)?, own: None })
     }
 
     /// What a model tells of its classes and columns, of which those of lists stand before the features; `of_lists`: whether they are not
@@ -202,6 +239,26 @@ impl Parts {
     /// # Errors
     /// For the target among them, and features as long as others are not.
     pub fn features(&self, categorical: &[String]) -> PolarsResult<Vec<Feature>> {
+        self.check_target_is_no_feature()?;
+        let is_category = |s: &Series| categorical.iter().any(|c| c == s.name().as_str());
+        let numbers = |s: &Series| !is_category(s) && !columns::is_listed(s.dtype());
+        let check = |s: &Series| match self.own {
+            Some(rows) if numbers(s) && s.len() == rows => Ok(()),
+            _ => self.check_length(s),
+        };
+        let read = || -> PolarsResult<Vec<Feature>> {
+            self.features.iter().map(|s| check(s).and_then(|()| Feature::new(s, is_category(s)))).collect()
+        };
+        // Of many rows categories are numbered on several threads.
+        let listed = |s: &Series| is_category(s) || columns::is_listed(s.dtype());
+        if self.target.len() >= MANY && self.features.iter().any(listed) { on_all_threads(read) } else { read() }
+    }
+
+    /// Checks that the target is not among the features.
+    ///
+    /// # Errors
+    /// If it is.
+    pub fn check_target_is_no_feature(&self) -> PolarsResult<()> {
         let target = self.target.name();
         for feature in &self.features {
             if feature.name() == target && feature.dtype() == self.target.dtype() && feature.equals_missing(&self.target) {
@@ -211,13 +268,7 @@ impl Parts {
                 ));
             }
         }
-        let is_category = |s: &Series| categorical.iter().any(|c| c == s.name().as_str());
-        let read = || -> PolarsResult<Vec<Feature>> {
-            self.features.iter().map(|s| self.check_length(s).and_then(|()| Feature::new(s, is_category(s)))).collect()
-        };
-        // Of many rows categories are numbered on several threads.
-        let listed = |s: &Series| is_category(s) || columns::is_listed(s.dtype());
-        if self.target.len() >= MANY && self.features.iter().any(listed) { on_all_threads(read) } else { read() }
+        Ok(())
     }
 
     /// The rows' weights.

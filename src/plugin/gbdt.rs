@@ -16,7 +16,7 @@ use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
 use taiga_engine::column::FeatureType;
-use taiga_engine::dataset::{Evaluation, Input, LossColumns};
+use taiga_engine::dataset::{Evaluation, Input, LossColumns, OwnRows};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
@@ -156,8 +156,17 @@ pub fn read<R>(
     work(&input, &params, target.label_type())
 }
 
-/// Fits a model on one table.
+/// Fits a model on one table, or with other processes on one whose rows are in all of them.
 fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
+    let Some(together) = &kwargs.collective else { return fit_own(parts, params, kwargs, wanted, None) };
+    if wanted == Wanted::Constant {
+        return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
+    }
+    together.join(parts, &params.categorical.clone(), |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
+}
+
+/// Fits a model on one table, of whose features these are the `own` rows, where there are others.
+fn fit_own(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Model> {
     read(parts, params, "fit_gbdt", wanted, |input, params, labels| {
         let fitted = match wanted {
             Wanted::Model => {
@@ -169,7 +178,7 @@ fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted
                 boosting::fit_with(
                     input,
                     params,
-                    &FitOptions { init_model: init_model.as_ref(), snapshots, ..FitOptions::default() },
+                    &FitOptions { init_model: init_model.as_ref(), snapshots, own, ..FitOptions::default() },
                     &watch,
                 )
             }

@@ -32,6 +32,7 @@ mod statistics;
 mod target;
 mod threads;
 mod times;
+mod together;
 mod warn;
 
 use pyo3::prelude::*;
@@ -50,6 +51,7 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(device::device_cache, module)?)?;
     module.add_function(wrap_pyfunction!(loss::loss_columns, module)?)?;
     module.add_function(wrap_pyfunction!(loss::loss_derivatives, module)?)?;
+    module.add_function(wrap_pyfunction!(together::collective_problem, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::metric_problem, module)?)?;
     module.add_function(wrap_pyfunction!(metrics::metric_columns, module)?)?;
     module.add_function(wrap_pyfunction!(model::gbdt_problems, module)?)?;

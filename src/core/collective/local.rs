@@ -1,6 +1,6 @@
 //! Shards of one process, each on a thread of its own.
 
-use super::Collective;
+use super::{Collective, fault};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 enum Contribution {
     Max(Vec<u32>),
     Sum(Vec<i64>),
-    Gather(Vec<f64>),
+    Exchange(Vec<Vec<u8>>),
 }
 
 #[derive(Default)]
@@ -59,7 +59,7 @@ pub fn local(world: usize) -> Vec<LocalCollective> {
 }
 
 fn gone() -> Error {
-    Error::Data("another shard of this fit has ended".into())
+    fault("another shard of this fit has ended")
 }
 
 impl LocalCollective {
@@ -74,7 +74,7 @@ impl LocalCollective {
     }
 
     /// Brings a share, and returns all shards' when they are there.
-    fn exchange(&self, own: Contribution) -> Result<Vec<Contribution>> {
+    fn exchange_all(&self, own: Contribution) -> Result<Vec<Contribution>> {
         // The exchange before this one has been read by all.
         self.wait(self.lock(), |s| s.readers > 0)?;
         let mut state = self.lock();
@@ -104,39 +104,49 @@ impl Drop for LocalCollective {
 }
 
 fn mismatched() -> Error {
-    Error::Data("the shards of a fit ask for different things".into())
+    fault("the shards of a fit ask for different things")
 }
 
 impl Collective for LocalCollective {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
     fn world(&self) -> usize {
         self.world
     }
 
     fn max(&self, values: &mut [u32]) -> Result<()> {
-        for share in self.exchange(Contribution::Max(values.to_vec()))? {
+        for share in self.exchange_all(Contribution::Max(values.to_vec()))? {
             let Contribution::Max(other) = share else { return Err(mismatched()) };
+            if other.len() != values.len() {
+                return Err(mismatched());
+            }
             values.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(b));
         }
         Ok(())
     }
 
     fn sum(&self, values: &mut [i64]) -> Result<()> {
-        let shares = self.exchange(Contribution::Sum(values.to_vec()))?;
+        let shares = self.exchange_all(Contribution::Sum(values.to_vec()))?;
         values.fill(0);
         for share in shares {
             let Contribution::Sum(other) = share else { return Err(mismatched()) };
+            if other.len() != values.len() {
+                return Err(mismatched());
+            }
             values.iter_mut().zip(other).for_each(|(a, b)| *a = a.wrapping_add(b));
         }
         Ok(())
     }
 
-    fn gather(&self, own: &[f64]) -> Result<Vec<f64>> {
-        let mut all = vec![];
-        for share in self.exchange(Contribution::Gather(own.to_vec()))? {
-            let Contribution::Gather(other) = share else { return Err(mismatched()) };
-            all.extend(other);
-        }
-        Ok(all)
+    fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
+        let pieces = pieces.iter().map(|piece| piece.to_vec()).collect();
+        let to_this = |share| match share {
+            Contribution::Exchange(mut pieces) if pieces.len() == self.world => Ok(pieces.swap_remove(self.rank)),
+            _ => Err(mismatched()),
+        };
+        self.exchange_all(Contribution::Exchange(pieces))?.into_iter().map(to_this).collect()
     }
 }
 

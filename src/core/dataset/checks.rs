@@ -1,5 +1,6 @@
 //! Checks of a table before anything is computed.
 
+use crate::column::FeatureType;
 use crate::dataset::labels::Label;
 use crate::dataset::{Input, Target};
 use crate::error::{Error, Result};
@@ -7,13 +8,23 @@ use crate::parallel::interrupt::ROWS;
 use rayon::prelude::*;
 /// Checks what can be checked before anything is computed; gives the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
-    let rows = check_columns(input)?;
+    check_table_of(input, input.target.rows())
+}
+
+/// Checks the same of a table of whose numeric features there are `own` rows; gives the number of all.
+pub fn check_table_of(input: &Input<'_>, own: usize) -> Result<usize> {
+    let rows = check_columns_of(input, own)?;
     check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
 /// Checks names and lengths of the columns; gives the number of rows.
 pub fn check_columns(input: &Input<'_>) -> Result<usize> {
+    check_columns_of(input, input.target.rows())
+}
+
+/// Checks the same of a table of whose numeric features there are `own` rows.
+fn check_columns_of(input: &Input<'_>, own: usize) -> Result<usize> {
     if input.features.is_empty() {
         return Err(Error::Data("no features: name at least one feature column".into()));
     }
@@ -24,9 +35,15 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
         }
     }
     let rows = input.target.rows();
+    for feature in input.features.iter().filter(|f| own != rows && *f.dtype() != FeatureType::Categorical) {
+        if feature.len() != own {
+            return Err(Error::column(feature.name(), format!("has {} rows where this process has {own} of the table", feature.len())));
+        }
+    }
     let columns = input
         .features
         .iter()
+        .filter(|f| own == rows || *f.dtype() == FeatureType::Categorical)
         .chain(&input.weight)
         .chain(&input.baseline)
         .chain(&input.loss_columns.numbers)

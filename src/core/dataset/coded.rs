@@ -1,20 +1,33 @@
 //! The features of a table as codes: borders from a sample of its training rows.
 
+use crate::collective::{bytes_of, fault, numbers_of};
 use crate::column::{Column, FeatureType};
-use crate::dataset::Input;
+use crate::dataset::{Input, OwnRows};
 use crate::error::{Error, Result};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::{BorderParams, borders, sample_rows};
 use crate::quantize::coded::CodedFeature;
+
+/// Numbers of a sample that a process sends at a time.
+const SAMPLE_NUMBERS: usize = 8 << 20;
+
+/// What one process tells the others of a feature: its column, and its borders and whether there is a bin of missing values; none where it
+/// can't split.
+type Found = (u32, Option<(Vec<f64>, bool)>);
+
 /// The borders of every numeric column, fitted on a sample of the training rows by all threads;
 /// those of columns that can split come with their index.
 pub fn code_features(
     input: &Input<'_>,
+    own: &OwnRows<'_>,
     params: &BorderParams,
     pool: &ThreadPool,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<(u32, CodedFeature)>> {
     let sample = training_sample(input, params);
+    if !own.is_whole() {
+        return code_together(input, own, &sample, params, pool, interrupted);
+    }
     let coded = pool.deal(input.features.len(), Vec::new, |values, index| {
         let column = &input.features[index];
         let splits = *column.dtype() != FeatureType::Categorical && !interrupted();
@@ -35,19 +48,77 @@ fn code_feature(column: &Column<'_>, sample: &[usize], params: &BorderParams, va
         values.clear();
         values.extend(column.gather_f64(sample));
     }
+    code_sample(values, params, || has_missing(column))
+}
+
+/// The borders of a feature by its values in the sample; none of one that can't split. `has_missing`: whether other rows are missing.
+fn code_sample(values: &[f64], params: &BorderParams, has_missing: impl FnOnce() -> bool) -> Option<CodedFeature> {
     let missing = values.iter().filter(|x| x.is_nan()).count();
     let most = params.borders();
     let mut found = borders(values, most, params.method);
     let mut missing_bin = true;
     if found.len() == 255 {
         // 256 codes of values leave none for missing ones.
-        missing_bin = missing > 0 || has_missing(column);
+        missing_bin = missing > 0 || has_missing();
         if missing_bin {
             found = borders(values, 254, params.method);
         }
     }
     let splits = !found.is_empty() || (missing > 0 && missing < values.len());
     splits.then_some(CodedFeature { borders: found, missing_bin, categories: false })
+}
+
+/// The same where rows lie in several processes: each finds the borders of some features, whose sampled values all others send it.
+fn code_together(
+    input: &Input<'_>,
+    own: &OwnRows<'_>,
+    sample: &[usize],
+    params: &BorderParams,
+    pool: &ThreadPool,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<(u32, CodedFeature)>> {
+    let (rank, world) = (own.collective.rank(), own.collective.world());
+    let numeric: Vec<usize> = (0..input.features.len()).filter(|i| *input.features[*i].dtype() != FeatureType::Categorical).collect();
+    let here = own.here(sample);
+    let mut missing = vec![0; numeric.len()];
+    if params.borders() >= 255 {
+        missing = pool.deal(numeric.len(), || (), |(), k| has_missing(&input.features[numeric[k]]) as u32);
+        own.collective.max(&mut missing)?;
+    }
+    let mut all = vec![];
+    // As many features at a time as keep messages short, and a multiple of the processes.
+    let at_once = (SAMPLE_NUMBERS / sample.len().max(1)).max(1) * world;
+    for (first, features) in (0..).step_by(at_once).zip(numeric.chunks(at_once)) {
+        if interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let of_rank = |rank: usize| (rank..features.len()).step_by(world);
+        let values = pool.deal(features.len(), || (), |(), k| bytes_of(&input.features[features[k]].gather_f64(&here)));
+        let pieces: Vec<Vec<u8>> = (0..world).map(|rank| of_rank(rank).flat_map(|k| &values[k]).copied().collect()).collect();
+        drop(values);
+        let received = own.collective.exchange(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+        let received = received.iter().map(|bytes| numbers_of(bytes)).collect::<Result<Vec<_>>>()?;
+        let mine: Vec<usize> = of_rank(rank).collect();
+        let coded = pool.deal(mine.len(), Vec::new, |values, i| {
+            values.clear();
+            for from in &received {
+                let rows = from.len() / mine.len();
+                values.extend_from_slice(&from[i * rows..(i + 1) * rows]);
+            }
+            code_sample(values, params, || missing[first + mine[i]] > 0)
+        });
+        let coded: Vec<Found> =
+            mine.iter().zip(coded).map(|(k, coded)| (features[*k] as u32, coded.map(|c| (c.borders, c.missing_bin)))).collect();
+        let bytes = postcard::to_allocvec(&coded).map_err(|error| fault(error.to_string()))?;
+        for bytes in own.collective.gather_bytes(&bytes)? {
+            let of_rank: Vec<Found> =
+                postcard::from_bytes(&bytes).map_err(|error| fault(format!("borders that can't be read: {error}")))?;
+            let coded = |(borders, missing_bin)| CodedFeature { borders, missing_bin, categories: false };
+            all.extend(of_rank.into_iter().filter_map(|(index, found)| Some((index, coded(found?)))));
+        }
+    }
+    all.sort_by_key(|(index, _)| *index);
+    Ok(all)
 }
 
 fn has_missing(column: &Column<'_>) -> bool {
@@ -61,7 +132,7 @@ fn has_missing(column: &Column<'_>) -> bool {
 
 /// The rows that borders are fitted on.
 fn training_sample(input: &Input<'_>, params: &BorderParams) -> Vec<usize> {
-    let rows = input.features[0].len();
+    let rows = input.target.rows();
     let size = params.sample;
     let Some(held_out) = input.held_out else { return sample_rows(rows, size, params.seed) };
     let training = held_out.iter().filter(|x| !**x).count();

@@ -5,9 +5,9 @@
 
 use super::labels::Labels;
 use super::positions::Positions;
-use super::{EvalSets, Evaluation, EventTimes, Input, LossColumns, Target};
-use crate::column::Column;
+use super::{EvalSets, Evaluation, EventTimes, Input, LossColumns, OwnRows, Target};
 use crate::column::select::OwnedColumn;
+use crate::column::{Column, FeatureType};
 use crate::error::Result;
 use crate::memory;
 use rayon::prelude::*;
@@ -52,12 +52,25 @@ impl Counted {
     /// # Errors
     /// [`crate::Error::Memory`].
     pub fn new(input: &Input<'_>, rows: Vec<usize>) -> Result<Counted> {
+        Counted::of_own(input, &OwnRows::whole(input.target.rows()), rows)
+    }
+
+    /// The rows `rows` (ascending) of a table of whose numeric features this process has its `own` rows.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn of_own(input: &Input<'_>, own: &OwnRows<'_>, rows: Vec<usize>) -> Result<Counted> {
         let columns = input.baseline.len() + input.target.several().len();
         let columns = columns + input.loss_columns.numbers.len() + input.evaluation.columns.len();
         let of_features: usize = input.features.iter().map(|c| if c.bytes().is_some() { 1 } else { 8 }).sum();
         let bytes = rows.len() as u64 * (of_features + 8 * (columns + 2)) as u64;
         memory::check("a copy of some of the rows", bytes, "leave rows of weight 0 out by .filter() before the fit, or take fewer rows")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
+        let numeric = own.here(&rows);
+        let of_feature = |column: &Column<'_>| match column.dtype() {
+            FeatureType::Categorical => of(column),
+            _ => OwnedColumn::of(column, &numeric),
+        };
         let target = match &input.target {
             Target::Numbers(column) => OwnedTarget::Numbers(of(column)),
             Target::Classes { codes, labels } => {
@@ -76,7 +89,7 @@ impl Counted {
         };
         let times = &input.loss_columns.times;
         Ok(Counted {
-            features: input.features.par_iter().map(of).collect(),
+            features: input.features.par_iter().map(of_feature).collect(),
             target,
             target_name: input.target_name.clone(),
             weight: input.weight.as_ref().map(of),

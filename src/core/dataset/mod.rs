@@ -6,6 +6,7 @@
 //! - [`evaluation`]: what is read to measure rows; [`coded`]: borders of its features; [`row_groups`]: the groups that rows form;
 //!   [`folds`]: how they are divided to validate; [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far
 //!   as is known.
+//! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod checks;
@@ -17,6 +18,7 @@ pub mod event_times;
 pub mod folds;
 pub mod labels;
 pub mod monitor;
+pub mod own_rows;
 pub mod positions;
 pub mod row_groups;
 pub(crate) mod shared_params;
@@ -29,6 +31,7 @@ pub use evaluation::{EvalSets, Evaluation};
 pub use event_times::EventTimes;
 pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
+pub use own_rows::OwnRows;
 
 use crate::column::Column;
 use positions::Positions;
@@ -103,6 +106,20 @@ pub struct LossColumns<'a> {
 }
 
 impl Input<'_> {
+    /// Returns the same table with other features.
+    pub fn with_features<'s>(&'s self, features: Vec<Column<'s>>) -> Input<'s> {
+        Input {
+            features,
+            target: self.target.clone(),
+            target_name: self.target_name.clone(),
+            weight: self.weight.clone(),
+            baseline: self.baseline.clone(),
+            held_out: self.held_out,
+            loss_columns: self.loss_columns.clone(),
+            evaluation: self.evaluation.clone(),
+        }
+    }
+
     /// The number of rows that are measured on and not trained on.
     pub fn held_out_rows(&self) -> usize {
         self.held_out.map_or(0, |h| h.iter().filter(|x| **x).count())

@@ -14,7 +14,7 @@ use taiga_core::tree::split::Scales;
 
 /// The rows of a batch: blocks of rows are dealt to threads in these, and sums over rows in f64
 /// are added inside one and then over them in order.
-pub const BATCH: usize = 1024;
+pub const BATCH: usize = taiga_core::collective::RowShard::BLOCK;
 
 /// Beyond this ratio of the largest to the mean absolute value, 16 bits leave typical rows fewer
 /// than 32 steps, and statistics become wide.

@@ -80,13 +80,18 @@ impl CpuTrees<'_> {
             let lanes = self.shared.as_ref().map(|shared| shared.lanes);
             let merge = Merge { pending, slots: group.used_slots * group.outputs, shards: &shards, quantizer, lanes };
             let own = self.pool.step(|t| write(&group.shares[t]).sum_smaller(&merge));
-            let mut sums = own.concat();
+            // Node by node, each with all features in order, however many threads these are divided between.
+            let of_node = |own: &Vec<i64>| own.len() / pending.len().max(1);
+            let parts = || (0..pending.len()).flat_map(|p| own.iter().map(move |own| &own[p * of_node(own)..(p + 1) * of_node(own)]));
+            let mut sums = parts().collect::<Vec<&[i64]>>().concat();
             self.of.collective.sum(&mut sums)?;
-            let mut rest = &sums[..];
+            let whole: usize = own.iter().map(of_node).sum();
+            let mut first = 0;
             for (share, own) in group.shares.iter().zip(&own) {
-                let (sums, behind) = rest.split_at(own.len());
-                write(share).take_sums(&merge, sums);
-                rest = behind;
+                let len = of_node(own);
+                let part = |p: usize| &sums[p * whole + first..p * whole + first + len];
+                write(share).take_sums(&merge, &(0..pending.len()).map(part).collect::<Vec<&[i64]>>().concat());
+                first += len;
             }
         }
         Ok(())

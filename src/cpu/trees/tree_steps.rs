@@ -92,15 +92,35 @@ impl CpuTrees<'_> {
     /// Returns the weighted quantile of each leaf's residuals, over the rows of all processes.
     fn quantiles_of_all(&self, output: usize, alpha: f64) -> Result<Vec<f64>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
-        let quantile = |leaf: &NodeId| {
-            let (mut values, mut weights) = (vec![], vec![]);
+        let (mut counts, mut values, mut weights) = (vec![], vec![], vec![]);
+        for leaf in &self.leaves {
+            let before = (values.len(), weights.len());
             shards.iter().for_each(|s| s.residuals(output, *leaf, &mut values, &mut weights));
-            let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
-            let (values, weights) = (self.of.collective.gather(&values)?, self.of.collective.gather(&weights)?);
-            let weights: Vec<f32> = weights.into_iter().map(|w| w as f32).collect();
-            Ok(weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha))
-        };
-        self.leaves.iter().map(quantile).collect()
+            counts.extend([(values.len() - before.0) as f64, (weights.len() - before.1) as f64]);
+        }
+        let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
+        // Of each process how many of each leaf, then all of them.
+        let counts = self.of.collective.gather(&counts)?;
+        let (values, weights) = (self.of.collective.gather(&values)?, self.of.collective.gather(&weights)?);
+        // A process none of whose rows is held out or drawn knows no weights: each of its rows counts 1.
+        let weighted = counts.chunks_exact(2).any(|count| count[1] > 0.0);
+        let mut of_leaves = vec![(vec![], vec![]); self.leaves.len()];
+        let (mut values, mut weights) = (&values[..], &weights[..]);
+        for (leaf, count) in (0..self.leaves.len()).cycle().zip(counts.chunks_exact(2)) {
+            let of_leaf: &mut (Vec<f64>, Vec<f32>) = &mut of_leaves[leaf];
+            let (own, rest) = values.split_at(count[0] as usize);
+            of_leaf.0.extend_from_slice(own);
+            values = rest;
+            let (own, rest) = weights.split_at(count[1] as usize);
+            of_leaf.1.extend(own.iter().map(|w| *w as f32));
+            weights = rest;
+            if weighted {
+                of_leaf.1.resize(of_leaf.0.len(), 1.0);
+            }
+        }
+        let quantile =
+            |(values, weights): (Vec<f64>, Vec<f32>)| weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha);
+        Ok(of_leaves.into_iter().map(quantile).collect())
     }
 
     /// Returns the scores in row order, `[output][row]`: of all rows, or of those that are held out.
@@ -173,7 +193,7 @@ impl GroupSteps for CpuTrees<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            if self.pool.size() == 1 && self.outputs == 1 {
+            if self.pool.size() == 1 && self.of.is_whole() && self.outputs == 1 {
                 shard.sort_rows(id, features, first, self.count_rows);
             }
             Ok(())

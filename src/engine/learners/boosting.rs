@@ -5,11 +5,11 @@ use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
 use crate::device::trees::stay_here;
-use crate::device::{Chosen, check_present};
+use crate::device::{Chosen, DeviceSet, check_present};
 use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
-use taiga_core::error::Result;
+use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
@@ -89,6 +89,13 @@ pub fn fit_with(
 ) -> Result<core::model::Model> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
+    if options.own.is_some_and(|own| !own.is_whole()) {
+        if let DeviceSet::Cuda(_) = DeviceSet::parse(&params.device)? {
+            let text = format!("{:?} with `collective`: several processes fit on their CPUs yet; leave it out", params.device);
+            return Err(Error::parameter("device", text));
+        }
+        return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
+    }
     let on = |device: &str, monitor: &dyn Monitor| core::fit_with(input, params, options, &Chosen::new(device, monitor), monitor);
     fit_or_on_cpu(&params.device, monitor, on)
 }

@@ -21,7 +21,7 @@ mod ctrs;
 
 use super::params::{BoostingParams, CatMethod};
 use super::steps::{GroupId, TreeSteps};
-use crate::dataset::Input;
+use crate::dataset::{Input, OwnRows};
 use crate::encoding::ctr::{Ctr, CtrTarget};
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
@@ -68,6 +68,8 @@ pub struct CategoricalFeatures<'a> {
     pool: &'a ThreadPool,
     params: &'a BoostingParams,
     rows: usize,
+    /// The rows that the device has.
+    own: OwnRows<'a>,
     categories: Vec<Category<'a>>,
     /// The statistics of each column and each combination.
     ctrs: Vec<Ctr>,

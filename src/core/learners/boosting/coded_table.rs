@@ -3,7 +3,7 @@
 use super::params::BoostingParams;
 use crate::column::{Chunk, Column, FeatureType, Values};
 use crate::dataset::counted::Counted;
-use crate::dataset::{Input, coded};
+use crate::dataset::{Input, OwnRows, coded};
 use crate::error::{Error, Result};
 use crate::memory::{self, Reservation, product};
 use crate::parallel::thread_pool::ThreadPool;
@@ -39,8 +39,11 @@ impl<'a> CodedTable<'a> {
         let reserved = memory::reserve(&what, bytes, "take fewer rows or features")?;
         let borders = params.border_params();
         let coded = pool.enter(|| match rows_that_count(input) {
-            None => coded::code_features(input, &borders, pool, interrupted),
-            Some(rows) => coded::code_features(&Counted::new(input, rows)?.input(), &borders, pool, interrupted),
+            None => coded::code_features(input, &OwnRows::whole(rows), &borders, pool, interrupted),
+            Some(counted) => {
+                let own = OwnRows::whole(counted.len());
+                coded::code_features(&Counted::new(input, counted)?.input(), &own, &borders, pool, interrupted)
+            }
         })?;
         let codes_of = |(index, feature): &(u32, CodedFeature)| {
             let (column, quantizer) = (&input.features[*index as usize], Quantizer::new(&feature.borders));

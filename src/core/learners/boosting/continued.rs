@@ -8,9 +8,9 @@ use super::model::walk_rounds::RoundWalk;
 use super::params::BoostingParams;
 use crate::column::Column;
 use crate::column::categories::{Categories, CategoryNames};
-use crate::dataset::Input;
 use crate::dataset::labels::Labels;
 use crate::dataset::positions::Positions;
+use crate::dataset::{Input, OwnRows};
 use crate::encoding::Lookup;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
@@ -26,6 +26,16 @@ pub struct FitOptions<'a> {
     /// Where the numeric columns are not values but codes already ([`CodedTable`](super::coded_table::CodedTable)): what they are coded by.
     /// Columns that are not among these can't split.
     pub coded: Option<&'a [(u32, CodedFeature)]>,
+    /// The rows that the numeric features of the table are of, where other processes have the others: each makes the same fit, of the same
+    /// target, weights and categories of all rows, and comes to the same model. None where the features are of all rows.
+    pub own: Option<OwnRows<'a>>,
+}
+
+impl<'a> FitOptions<'a> {
+    /// Returns the rows of a table of `rows` that this process has the features of.
+    pub fn own_rows(&self, rows: usize) -> OwnRows<'a> {
+        self.own.unwrap_or(OwnRows::whole(rows))
+    }
 }
 
 /// Keeps the state of a fit from time to time, so that one that is ended goes on where it was.

@@ -14,17 +14,18 @@ use super::schema::{Constraints, check_class_weight, check_groups, check_positio
 use super::several::{self, OneTarget};
 use super::snapshot::Snapshot;
 use super::steps::{Announced, Extent, TrainingData, TreeDevices, TreeSteps};
+use super::together;
 use super::units::settle;
 use super::untold_rounds::fit_untold;
 use super::{needed, prepare};
-use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
+use crate::dataset::own_rows::WholeBlocks;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
-use crate::dataset::{Input, Monitor, checks, coded};
+use crate::dataset::{Input, Monitor, OwnRows, checks, coded};
 use crate::error::{Error, Result};
 use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::{LeafRule, Loss, LossKind, LossParams, loss, loss_of_each, resolve_loss};
@@ -57,14 +58,31 @@ pub fn fit_with(
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
 ) -> Result<Model> {
+    let own = options.own_rows(input.target.rows());
+    fit_own(input, &own, params, options, devices, monitor).inspect_err(|error| own.collective.end_with(&error.to_string()))
+}
+
+/// Fits to a table of whose features this process has its `own` rows.
+fn fit_own(
+    input: &Input<'_>,
+    own: &OwnRows<'_>,
+    params: &BoostingParams,
+    options: &FitOptions<'_>,
+    devices: &dyn TreeDevices,
+    monitor: &dyn Monitor,
+) -> Result<Model> {
     params.validate()?;
     if params.position_factors.is_some() {
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
-    let rows = checks::check_table(input)?;
-    let threads = threads(params, rows, input.features.len());
+    let rows = checks::check_table_of(input, own.count)?;
+    let threads = threads(params, own.count, input.features.len());
     let pool = if monitor.may_wait() { ThreadPool::apart(threads)? } else { ThreadPool::new(threads)? };
-    pool.enter(|| fit_on(&pool, input, params, options, devices, monitor))
+    pool.enter(|| {
+        together::begin(own, input, params, options)?;
+        let model = fit_on(&pool, input, params, options, devices, monitor)?;
+        together::end(own, rows, model)
+    })
 }
 
 /// As many threads as asked for, but no more than the table keeps busy.
@@ -103,10 +121,12 @@ pub(super) fn fit_on(
     let data = prepare::weigh(input, raw_loss.as_ref(), values, &params.class_weight)?;
     if let Some(rows) = data.rows_that_count() {
         drop((data, reserved));
-        let counted = Counted::new(input, rows)?;
+        let own = options.own_rows(input.target.rows());
+        let options = &FitOptions { own: options.own.map(|own| own.among(&rows)), ..*options };
+        let counted = Counted::of_own(input, &own, rows)?;
         let table = counted.input();
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
-        let rows = input.features[0].len() - input.held_out_rows();
+        let rows = input.target.rows() - input.held_out_rows();
         return fit_on(pool, &table, params, options, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
     if params.rounds.is_none() {
@@ -140,6 +160,8 @@ fn fit_checked(
     monitor: &dyn Monitor,
     CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved }: CheckedTarget,
 ) -> Result<Model> {
+    let blocks = WholeBlocks::new(input, options.own_rows(input.target.rows()))?;
+    let (own, input) = (blocks.own, &input.with_features(blocks.features(input)));
     let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
     if let Some(model) = options.init_model {
         continued::check(model, input, params, (kind, outputs))?;
@@ -155,14 +177,14 @@ fn fit_checked(
     let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
     let mut numeric = match options.coded {
         Some(coded) => coded.to_vec(),
-        None => coded::code_features(input, &params.border_params(), pool, &|| monitor.interrupted())?,
+        None => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
     };
     if let Some(model) = options.init_model {
         continued::keep_borders(model, params, &mut numeric);
     }
     let tree_params = tree_params(input, params, &numeric)?;
     let of_categories = several::statistics_target(input, &data);
-    let (mut features, base) = CategoricalFeatures::new(pool, input, params, &of_categories, numeric);
+    let (mut features, base) = CategoricalFeatures::new(pool, (input, own), params, &of_categories, numeric);
     features.constrain(&tree_params.interaction);
     if options.init_model.is_some() {
         continued::check_statistics(features.orders_rows())?;
@@ -255,7 +277,7 @@ fn fit_checked(
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
     let mut targets = targets.into_iter();
     let target = targets.next().unwrap_or_default();
-    let rows = target.len();
+    let rows = input.target.rows();
     let weight_unit = data.weight_unit;
     let rank_position_l2 = params.rank_position_l2.or(positions.map(|_| 0.0));
     let rule = StepRule { learning_rate: params.learning_rate(), l2: rank_position_l2.unwrap_or(0.0) };
@@ -268,15 +290,15 @@ fn fit_checked(
     let data = TrainingData {
         features: &coded,
         sources: &sources,
-        target,
-        more_targets: targets.collect(),
-        weight: data.weights,
-        columns: loss_columns,
+        target: own.of(target),
+        more_targets: targets.map(|target| own.of(target)).collect(),
+        weight: data.weights.map(|weights| own.of(weights)),
+        columns: loss_columns.into_iter().map(|column| own.of(column)).collect(),
         groups: groups.filter(|_| loss.by_group().is_some()),
         positions: bias,
         risk_sets,
-        scores,
-        held_out: input.held_out,
+        scores: scores.into_iter().map(|scores| own.of(scores)).collect(),
+        held_out: input.held_out.map(|marks| &marks[own.range()]),
         measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
         // A sample of all rows is none.
         row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
@@ -288,7 +310,7 @@ fn fit_checked(
         seed: params.seed,
         announced,
         shared: if shares_trees { outputs } else { 1 },
-        shard: RowShard::whole(rows),
+        shard: own.shard(rows),
     };
     // Its arrays are there now, and count by themselves.
     drop(reserved);
@@ -302,6 +324,7 @@ fn fit_checked(
         first: prior.rounds,
         last: prior.last,
         monitor,
+        collective: own.collective,
     };
     let finished = Finished {
         input,

@@ -25,6 +25,7 @@ pub mod several;
 mod snapshot;
 pub mod steps;
 mod ties;
+mod together;
 pub mod units;
 pub mod untold_rounds;
 

@@ -4,6 +4,7 @@ use super::categorical_features::CategoricalFeatures;
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
 use super::steps::{Begun, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use crate::collective::Collective;
 use crate::dataset::Monitor;
 use crate::dataset::monitor::Measure;
 use crate::error::{Error, Result};
@@ -66,6 +67,8 @@ pub(super) struct Rounds<'a> {
     /// How many there are to be.
     pub last: u32,
     pub monitor: &'a dyn Monitor,
+    /// Between those that make the same fit.
+    pub collective: &'a dyn Collective,
 }
 
 /// Called after a round that does not end the fit, with what there is; the features are those that its trees split on.
@@ -105,10 +108,13 @@ impl Rounds<'_> {
             }
             self.monitor.round(round, total, values.first().copied());
             let ends = self.monitor.after_round(round, &measures(done.history.as_ref(), &values))?;
+            // One that ends it ends it for all.
+            let mut any_ends = [ends as u32];
+            self.collective.max(&mut any_ends)?;
             if params.early_stopping.is_some() && done.history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
                 done.factors.best = backend.position_factors()?;
             }
-            if ends {
+            if any_ends[0] > 0 {
                 break;
             }
             if round < total && !self.is_over(&done) {

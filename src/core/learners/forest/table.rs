@@ -5,6 +5,7 @@ use super::params::{ForestParams, Splitter};
 use crate::column::categories::{Categories, CategoryNames};
 use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
+use crate::dataset::OwnRows;
 use crate::dataset::coded::code_features;
 use crate::error::{Error, Result};
 use crate::pages;
@@ -61,7 +62,7 @@ pub fn binned(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<CodeTable<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
-    for (f, coded) in code_features(input, params, pool, interrupted)? {
+    for (f, coded) in code_features(input, &OwnRows::whole(input.target.rows()), params, pool, interrupted)? {
         borders[f as usize] = Some((coded.borders, coded.missing_bin));
     }
     let rows = input.features[0].len();

@@ -17,6 +17,7 @@ mod hostile_bytes;
 mod provenance;
 mod reproducibility;
 mod stats;
+mod together;
 mod weights;
 
 mod boosting {

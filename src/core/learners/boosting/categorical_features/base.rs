@@ -1,7 +1,7 @@
 //! The features that are there from the start: numeric columns, one-hot columns, subsets of categories, and counters.
 
 use super::{BaseCodes, CategoricalFeatures, Category, Origin, ctrs};
-use crate::dataset::Input;
+use crate::dataset::{Input, OwnRows};
 use crate::encoding::ctr::CtrKind;
 use crate::encoding::permutation::permutation;
 use crate::learners::boosting::params::{BoostingParams, CatMethod};
@@ -19,7 +19,7 @@ impl<'a> CategoricalFeatures<'a> {
     /// group 0 are made from.
     pub fn new(
         pool: &'a ThreadPool,
-        input: &Input<'a>,
+        (input, own): (&Input<'a>, OwnRows<'a>),
         params: &'a BoostingParams,
         target: &[f64],
         numeric: Vec<(u32, CodedFeature)>,
@@ -50,6 +50,7 @@ impl<'a> CategoricalFeatures<'a> {
             pool,
             params,
             rows,
+            own,
             categories,
             ctrs,
             target,
@@ -95,7 +96,7 @@ impl<'a> CategoricalFeatures<'a> {
     /// trees are then of one leaf.
     fn idle(&mut self) -> BaseCodes {
         self.push(Origin::Column(0), CodedFeature { borders: vec![0.5], missing_bin: false, categories: false }, vec![0]);
-        BaseCodes::Codes(vec![0; self.rows])
+        BaseCodes::Codes(vec![0; self.own.count])
     }
 
     /// Makes group 0 of numeric columns, one-hot columns, subsets of categories and counters; returns what their codes are made from.
@@ -128,12 +129,12 @@ impl<'a> CategoricalFeatures<'a> {
             let borders = (0..categories.len()).map(|i| i as f64 + 0.5).collect();
             let coded = CodedFeature { borders, missing_bin: false, categories: true };
             self.push(Origin::Subset { column, categories }, coded, vec![column]);
-            base.push(BaseCodes::Codes(codes.iter().map(|c| code_of[*c as usize]).collect()));
+            base.push(BaseCodes::Codes(codes[self.own.range()].iter().map(|c| code_of[*c as usize]).collect()));
         }
         for (column, category, codes) in one_hot {
             let coded = CodedFeature { borders: vec![0.5], missing_bin: false, categories: false };
             self.push(Origin::OneHot { column, category }, coded, vec![column]);
-            base.push(BaseCodes::Codes(codes.iter().map(|c| (*c == category) as u8).collect()));
+            base.push(BaseCodes::Codes(codes[self.own.range()].iter().map(|c| (*c == category) as u8).collect()));
         }
         let counters: Vec<usize> = (0..self.ctrs.len()).filter(|i| self.ctrs[*i].kind == CtrKind::Counter).collect();
         let columns: Vec<u32> = self.categories.iter().filter(|c| c.method == CatMethod::Ctr).map(|c| c.column).collect();
@@ -151,7 +152,7 @@ impl<'a> CategoricalFeatures<'a> {
                 if !borders.is_empty() {
                     let coded = CodedFeature { borders, missing_bin: false, categories: false };
                     self.push(Origin::Ctr { columns: vec![column], ctr: *ctr }, coded, vec![column]);
-                    base.push(BaseCodes::Codes(codes));
+                    base.push(BaseCodes::Codes(self.own.of(codes)));
                 }
             }
         }

@@ -117,7 +117,7 @@ impl<'a> CategoricalFeatures<'a> {
             for (ctr, (borders, made)) in p.borders.iter().zip(p.codes).enumerate() {
                 let Some(made) = made.filter(|_| !borders.is_empty()) else { continue };
                 self.push_ctr(&p.columns, ctr, borders);
-                codes.push(made);
+                codes.push(self.own.of(made));
             }
             self.cardinalities.insert(p.columns.clone(), p.cardinality);
             self.borders.entry(p.columns).or_insert(p.borders);

@@ -1,0 +1,225 @@
+//! The rows of a table whose numbers this process has, where a fit's rows lie in several processes.
+//!
+//! Of a table what is wide lies in shards: the numeric features, of which each process has those of its own consecutive rows. What is
+//! narrow every process has of all rows: the target, weights, marks of held-out rows, and the codes of categorical columns. So checks, units,
+//! start values and metrics are computed as one process would, by the same lines, and the expensive part is divided.
+
+use super::Input;
+use crate::collective::{Alone, Collective, RowShard, bytes_of, fault, numbers_of};
+use crate::column::{Chunk, Column, FeatureType, Values};
+use crate::error::Result;
+use serde_json::Value;
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// The rows of a table whose numeric features this process has, and whom it shares the others with.
+#[derive(Clone, Copy)]
+pub struct OwnRows<'a> {
+    pub collective: &'a dyn Collective,
+    /// The table's rows before these.
+    pub first: usize,
+    pub count: usize,
+}
+
+impl<'a> OwnRows<'a> {
+    /// Returns all `count` rows of a table.
+    pub fn whole(count: usize) -> OwnRows<'a> {
+        OwnRows { collective: &Alone, first: 0, count }
+    }
+
+    /// Returns whether there are no other processes.
+    pub fn is_whole(&self) -> bool {
+        self.collective.world() == 1
+    }
+
+    /// Returns their numbers in the table.
+    pub fn range(&self) -> Range<usize> {
+        self.first..self.first + self.count
+    }
+
+    /// Returns these rows as the shard of a table of `all`.
+    pub fn shard(&self, all: usize) -> RowShard<'a> {
+        RowShard { collective: self.collective, first: self.first, all }
+    }
+
+    /// Returns the rows of a table that are left of these, where `rows` (ascending) are left of all.
+    pub fn among(&self, rows: &[usize]) -> OwnRows<'a> {
+        let before = |row: usize| rows.partition_point(|r| *r < row);
+        let first = before(self.first);
+        OwnRows { first, count: before(self.first + self.count) - first, ..*self }
+    }
+
+    /// Returns those of `rows` (ascending) that are among these, counted from the first of these.
+    pub fn here<'r>(&self, rows: &'r [usize]) -> Cow<'r, [usize]> {
+        if self.is_whole() {
+            return Cow::Borrowed(rows);
+        }
+        let place = |row: usize| rows.partition_point(|r| *r < row);
+        Cow::Owned(rows[place(self.first)..place(self.first + self.count)].iter().map(|row| row - self.first).collect())
+    }
+
+    /// Takes these rows of what there is of all.
+    pub fn of<T: Clone>(&self, all: Vec<T>) -> Vec<T> {
+        if self.count == all.len() { all } else { all[self.range()].to_vec() }
+    }
+
+    /// Returns the first and last row of each process.
+    fn of_each(&self) -> Result<Vec<Range<usize>>> {
+        let own = bytes_of(&[self.first as f64, self.count as f64]);
+        let each = self.collective.gather_bytes(&own)?;
+        let range = |bytes: &Vec<u8>| match numbers_of(bytes)?[..] {
+            [first, count] => Ok(first as usize..first as usize + count as usize),
+            _ => Err(fault("a process does not say which rows it has")),
+        };
+        each.iter().map(range).collect()
+    }
+}
+
+/// Checks that the processes have the rows of a table of `all` between them, in the order of their ranks.
+///
+/// # Errors
+/// Naming the first rank that has others.
+pub fn check(own: &OwnRows<'_>, all: usize) -> Result<()> {
+    if own.is_whole() {
+        return Ok(());
+    }
+    let mut next = 0;
+    for (rank, rows) in own.of_each()?.into_iter().enumerate() {
+        if rows.start != next {
+            return Err(fault(format!("the rows of rank {rank} begin with row {}, and those before it end with row {next}", rows.start)));
+        }
+        next = rows.end;
+    }
+    if next == all { Ok(()) } else { Err(fault(format!("the processes have {next} rows, and the target has {all}"))) }
+}
+
+/// Checks that all processes say the same of something: an object of JSON, `what`.
+///
+/// # Errors
+/// Naming the first rank that differs from rank 0, and what of it.
+///
+/// ```
+/// use serde_json::json;
+/// use taiga_core::collective::{Collective, local};
+/// use taiga_core::dataset::own_rows::agree;
+/// let errors: Vec<_> = std::thread::scope(|scope| {
+///     let of_end = |end: taiga_core::collective::LocalCollective| {
+///         scope.spawn(move || agree(&end, "parameters", &json!({ "depth": 6, "seed": end.rank() })))
+///     };
+///     let threads: Vec<_> = local(2).into_iter().map(of_end).collect();
+///     threads.into_iter().map(|t| t.join().unwrap().unwrap_err().to_string()).collect()
+/// });
+/// assert_eq!(errors[0], "parameter `collective`: the parameters of rank 1 differ from those of rank 0: `seed` is 1 there and 0 here");
+/// ```
+pub fn agree(collective: &dyn Collective, what: &str, own: &Value) -> Result<()> {
+    if collective.world() == 1 {
+        return Ok(());
+    }
+    let all = collective.gather_bytes(own.to_string().as_bytes())?;
+    let Some((rank, other)) = (0..).zip(&all).find(|(_, other)| **other != all[0]) else { return Ok(()) };
+    let parsed = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap_or_default();
+    let (of_0, of_other) = (parsed(&all[0]), parsed(other));
+    let keys = [&of_0, &of_other].into_iter().filter_map(Value::as_object).flat_map(|object| object.keys());
+    let differs = keys.into_iter().find(|key| of_0.get(key) != of_other.get(key));
+    let told = differs.map(|key| {
+        let text = |of: &Value| of.get(key).map_or("missing".into(), |value| short(&value.to_string()));
+        let (there, here) = (text(&of_other), text(&of_0));
+        let place = if collective.rank() == 0 { "here" } else { "at rank 0" };
+        format!(": `{key}` is {there} {} and {here} {place}", if collective.rank() == rank { "here" } else { "there" })
+    });
+    Err(fault(format!("the {what} of rank {rank} differ from those of rank 0{}", told.unwrap_or_default())))
+}
+
+/// Returns the beginning of a text.
+fn short(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.into(),
+    }
+}
+
+/// Returns what names and types tell of a table, which all processes must say alike.
+pub fn schema(input: &Input<'_>) -> Value {
+    let features = input.features.iter().map(|f| Value::from(format!("{} ({})", f.name(), f.dtype())));
+    serde_json::json!({
+        "target": input.target_name,
+        "labels": input.target.labels().map(|labels| labels.names()),
+        "rows": input.target.rows(),
+        "weight": input.weight.as_ref().map(|w| w.name().to_string()),
+        "baseline": input.baseline.len(),
+        "eval": input.held_out_rows(),
+        "features": Value::Array(features.collect()),
+    })
+}
+
+/// The features of whole blocks of rows: those of a block that lies in several processes are all where it begins.
+pub struct WholeBlocks<'a> {
+    pub own: OwnRows<'a>,
+    /// The rows of each numeric feature that stay here.
+    stay: Range<usize>,
+    /// Those that come from the processes behind, feature by feature.
+    come: Vec<Vec<f64>>,
+    /// Which of them are all of 32 bits.
+    single: Vec<Vec<f32>>,
+}
+
+/// Returns the numbers of the numeric features.
+fn numeric(input: &Input<'_>) -> Vec<usize> {
+    (0..input.features.len()).filter(|i| *input.features[*i].dtype() != FeatureType::Categorical).collect()
+}
+
+impl<'a> WholeBlocks<'a> {
+    /// Sends the rows that begin inside a block of [`RowShard::BLOCK`] to where the block begins, and takes those that continue an own one.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn new(input: &Input<'_>, own: OwnRows<'a>) -> Result<WholeBlocks<'a>> {
+        if own.is_whole() {
+            return Ok(WholeBlocks { own, stay: 0..own.count, come: vec![], single: vec![] });
+        }
+        let (all, numeric) = (input.target.rows(), numeric(input));
+        let up = |row: usize| row.next_multiple_of(RowShard::BLOCK).min(all);
+        let each = own.of_each()?;
+        let begins = |rows: &Range<usize>, row: usize| rows.contains(&(row / RowShard::BLOCK * RowShard::BLOCK));
+        let given = up(own.first).min(own.range().end) - own.first;
+        let read = |feature: &usize| {
+            let mut values = vec![0.0; given];
+            input.features[*feature].read_f64(0, &mut values);
+            values
+        };
+        let values = bytes_of(&numeric.iter().flat_map(read).collect::<Vec<f64>>());
+        let to = |rows: &Range<usize>| if given > 0 && begins(rows, own.first) { &values[..] } else { &[] };
+        let received = own.collective.exchange(&each.iter().map(to).collect::<Vec<_>>())?;
+        let mut come = vec![vec![]; numeric.len()];
+        for bytes in &received {
+            let values = numbers_of(bytes)?;
+            let rows = values.len() / numeric.len().max(1);
+            if rows > 0 {
+                come.iter_mut().zip(values.chunks_exact(rows)).for_each(|(come, values)| come.extend_from_slice(values));
+            }
+        }
+        let first = up(own.first);
+        let end = up(own.range().end).max(first);
+        let single = |(values, feature): (&Vec<f64>, &usize)| {
+            let column = &input.features[*feature];
+            let narrow = !column.is_empty() && column.is_f32();
+            if narrow { values.iter().map(|x| *x as f32).collect() } else { vec![] }
+        };
+        let single = come.iter().zip(&numeric).map(single).collect();
+        Ok(WholeBlocks { own: OwnRows { first, count: end - first, ..own }, stay: given..own.count, come, single })
+    }
+
+    /// Returns the features of a table with those rows.
+    pub fn features<'s>(&'s self, input: &'s Input<'_>) -> Vec<Column<'s>> {
+        let mut features: Vec<Column<'s>> = input.features.clone();
+        for (k, feature) in numeric(input).into_iter().enumerate().filter(|_| !self.own.is_whole()) {
+            let column = &mut features[feature];
+            let come = match (&self.come[k], &self.single[k]) {
+                (come, single) if single.len() == come.len() => Chunk::new(Values::F32(single), None),
+                (come, _) => Chunk::new(Values::F64(come), None),
+            };
+            *column = column.part(self.stay.clone(), come);
+        }
+        features
+    }
+}
