@@ -14,6 +14,8 @@
 //   tree_root_guess ─► tree_root (sums again where the guess was wrong; starts the tree)
 //   tree_search_grow, or tree_level_grow ─► tree_partition_root_records, tree_partition_records    once a level
 //   tree_leaves_heap
+//
+// with the rows on several GPUs besides: tree_complete_quantizer, tree_all_reduce once a level, tree_complete_leaves
 
 #include "trees/resident.cuh"
 #include "trees/partition.cuh"
@@ -23,6 +25,7 @@
 #include "trees/leaf_quantiles.cuh"
 #include "trees/loss_program.cuh"
 #include "trees/root_histogram.cuh"
+#include "trees/all_reduce.cuh"
 #include "trees/gradient_quantizer.cuh"
 #include "trees/row_sampler.cuh"
 #include "trees/bounds.cuh"

@@ -136,6 +136,48 @@ def test_other_words_are_errors(call: str, device: str) -> None:
         CALLS[call](device=device)
 
 
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("device", ["cuda:0,0", "cuda:0,", "cuda:,1", "cuda:0,x", "cuda:all,0", "cuda:0 1"])
+def test_lists_that_name_no_gpus_are_errors(call: str, device: str) -> None:
+    with pytest.raises(ValueError, match="`device`"):
+        CALLS[call](device=device)
+
+
+# What fits boosted trees, which several GPUs may share.
+SHARED = ("fit_gbdt", "fit_folds", "cross_val_predict", "cross_validate", "search")
+
+
+@pytest.mark.parametrize("call", [call for call in CALLS if call.split()[0] not in SHARED])
+@pytest.mark.parametrize(("device", "one"), [("cuda:1,0", "cuda:1"), ("cuda:all", "cuda")])
+def test_what_one_gpu_does_says_so_where_several_are_named(call: str, device: str, one: str) -> None:
+    with pytest.raises(ValueError, match=f'`device`.*"{device}".*several GPUs.*write "{one}"'):
+        CALLS[call](device=device)
+
+
+def test_one_of_several_gpus_that_is_not_there_is_an_error() -> None:
+    with pytest.raises((ValueError, pl.exceptions.ComputeError), match=r"`device`.*cuda"):
+        frame(100).select(tg.fit_gbdt("y", "a", rounds=1, device="cuda:0,9999"))
+
+
+@needs_gpu
+def test_all_gpus_give_the_bytes_of_the_cpu() -> None:
+    df = frame()
+    for call in (call for call in CALLS if call.split()[0] in SHARED):
+        gpus, cpu = (df.select(CALLS[call](device=device)) for device in ("cuda:all", "cpu"))
+        assert gpus.equals(cpu), call
+        several = ",".join(device.removeprefix("cuda:") for device in GPUS)
+        assert df.select(CALLS[call](device=f"cuda:{several}")).equals(cpu), call
+
+
+@needs_gpu
+def test_an_estimator_of_several_gpus_predicts_on_the_first() -> None:
+    df = frame(2000)
+    features = df.select("a", "d")
+    model = tg.sklearn.GbdtRegressor(rounds=3, device="cuda:all").fit(features, df["y"])
+    cpu = tg.sklearn.GbdtRegressor(rounds=3, device="cpu").fit(features, df["y"])
+    assert (model.predict(features) == cpu.predict(features)).all()
+
+
 @pytest.mark.parametrize("device", [None, 1, True])
 def test_other_types_are_errors(device: Any) -> None:
     with pytest.raises(TypeError, match="`device`"):

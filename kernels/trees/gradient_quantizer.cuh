@@ -10,6 +10,9 @@ namespace taiga {
 constexpr uint32_t BATCH = 1024;
 constexpr uint32_t BATCH_LANES = 16;
 
+// Beyond this ratio of the largest to the mean absolute value statistics become wide.
+constexpr double WIDE_RATIO = 1024.0;
+
 // 2^n for n in -1022..=1023.
 __device__ __forceinline__ double power(int32_t n) {
     return from_bits(static_cast<uint64_t>(n + 1023) << 52);
@@ -99,7 +102,44 @@ __device__ __forceinline__ void set_factors(GradientQuantizer& e, bool wide, uin
     e.unit = unit;
 }
 
-// The quantizer of a tree from the magnitudes, by the last block. `sums`: room for the batches' sums, and
+// Whether the largest derivatives of so many rows leave typical ones too few steps of 16 bits.
+struct Widths {
+    double most_gradient, most_hessian;
+
+    __device__ __forceinline__ Widths(uint64_t rows, uint32_t top_gradient, uint32_t top_hessian) {
+        const double n = static_cast<double>(rows);
+        most_gradient = static_cast<double>(__uint_as_float(top_gradient)) * n;
+        most_hessian = static_cast<double>(__uint_as_float(top_hessian)) * n;
+    }
+
+    // Whether the order decides in which the absolute values were added to these sums.
+    __device__ __forceinline__ bool are_close(double g, double h) const {
+        auto close = [](double most, double sum) { return fabs(most - WIDE_RATIO * sum) <= 1e-9 * most; };
+        return close(most_gradient, g) || close(most_hessian, h);
+    }
+
+    __device__ __forceinline__ bool are_wide(double g, double h, uint32_t unit) const {
+        return (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
+    }
+};
+
+// Sets all of a tree's quantizer.
+__device__ __forceinline__ void set_quantizer(GradientQuantizer& e, uint64_t rows, uint32_t top_gradient, uint32_t top_hessian, bool wide, uint32_t unit) {
+    const int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(rows)));
+    e.leaf_gradient = factor(top_gradient, leaf_bits);
+    e.leaf_hessian = factor(top_hessian, leaf_bits);
+    e.largest_gradient = top_gradient;
+    e.largest_hessian = top_hessian;
+    set_factors(e, wide, unit);
+}
+
+// What a shard of the rows knows, of which several make the quantizer (all_reduce.cuh).
+struct ShardMagnitudes {  // shared with the host
+    double gradients, hessians;  // the sums of absolute values, in whatever order
+    uint32_t largest_gradient, largest_hessian;
+};
+
+// The quantizer of a tree from the magnitudes, by the last block; of a shard of the rows its `ShardMagnitudes`. `sums`: room for the batches' sums, and
 // behind it what each block's rows come to, in whatever order. `unit`: each row's hessian is 1. Apart, so
 // that the rows' loops keep their registers.
 __device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, uint32_t unit, uint32_t* largest, GradientQuantizer* out) {
@@ -123,15 +163,17 @@ __device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, ui
         g += parts[i].x;
         h += parts[i].y;
     }
-    constexpr double WIDE_RATIO = 1024.0;
     const uint32_t top_gradient = __ldcg(largest), top_hessian = __ldcg(largest + 1);
-    const double n = static_cast<double>(r.rows);
-    const double most_gradient = static_cast<double>(__uint_as_float(top_gradient)) * n;
-    const double most_hessian = static_cast<double>(__uint_as_float(top_hessian)) * n;
+    if (r.all > r.rows) {
+        if (threadIdx.x) return;
+        largest[0] = largest[1] = 0;
+        *reinterpret_cast<ShardMagnitudes*>(out) = {g, h, top_gradient, top_hessian};
+        return;
+    }
+    const Widths widths(r.rows, top_gradient, top_hessian);
     // The order of the sums matters only where the comparison is this close: then they are added as
     // the CPU adds them. Every thread finds the same.
-    auto close = [](double most, double sum) { return fabs(most - WIDE_RATIO * sum) <= 1e-9 * most; };
-    const bool ordered = close(most_gradient, g) || close(most_hessian, h);
+    const bool ordered = widths.are_close(g, h);
     if (ordered) ordered_sums(r, sums);
     if (threadIdx.x) return;
     largest[0] = largest[1] = 0;
@@ -142,18 +184,12 @@ __device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, ui
             h = h + sums[i].y;
         }
     }
-    const bool wide = (most_gradient > WIDE_RATIO * g && g > 0.0) || (!unit && most_hessian > WIDE_RATIO * h && h > 0.0);
-    const int32_t leaf_bits = 62 - (64 - __clzll(static_cast<long long>(r.rows)));
-    out->leaf_gradient = factor(top_gradient, leaf_bits);
-    out->leaf_hessian = factor(top_hessian, leaf_bits);
-    out->largest_gradient = top_gradient;
-    out->largest_hessian = top_hessian;
-    set_factors(*out, wide, unit);
+    set_quantizer(*out, r.rows, top_gradient, top_hessian, widths.are_wide(g, h, unit), unit);
 }
 
 // Exact maxima of the derivatives of the rows drawn, and their sums; from these the tree's quantizer.
 // Where `leaf` is given, the last tree's values are added to the scores first. `largest` is zero before
-// and after. `sums`: see `make_quantizer`.
+// and after. `sums`, `out`: see `make_quantizer`.
 extern "C" __global__ void __launch_bounds__(256, resident(256, 5))
     tree_find_quantizer(const __grid_constant__ LossRows r, const uint16_t* leaf, const float* values, double2* sums, uint32_t* largest, uint32_t unit,
                 uint32_t* arrived, GradientQuantizer* out) {
@@ -207,9 +243,10 @@ extern "C" __global__ void __launch_bounds__(256)
         uint32_t packed_gradient = 0;
         if (row < r.rows) {
             Derivatives d = derive_drawn(r, row, scores[row], r.target[row]);
-            packed_gradient = first_plane(e, d, random, static_cast<uint32_t>(row));
+            const uint32_t number = static_cast<uint32_t>(r.first + row);
+            packed_gradient = first_plane(e, d, random, number);
             packed_gradients[row] = packed_gradient;
-            if (hessians) hessians[row] = pack_wide(d.hessian, e.hessian, random, static_cast<uint32_t>(row), 16);
+            if (hessians) hessians[row] = pack_wide(d.hessian, e.hessian, random, number, 16);
             drawn = r.bag && r.bag[row] != 0.0f;
         }
         if (r.bag && list) {

@@ -69,6 +69,8 @@ struct GradientQuantizer {  // shared with the host
 // The rows of the table as the losses see them.
 struct LossRows {  // shared with the host
     uint64_t rows;
+    // The rows of the table, of which these may be a shard, and those before them.
+    uint64_t all, first;
     const float* target;
     const float* weight;  // or none
     const float* bag;     // what a row counts in this tree; or none

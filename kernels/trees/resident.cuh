@@ -29,9 +29,11 @@ struct ResidentLevel {  // shared with the host
     uint32_t level, depth;
 };
 
-// The root's rows.
-extern "C" __global__ void __launch_bounds__(32) tree_seed(NodeRows* root, uint32_t rows, uint32_t list) {
-    if (threadIdx.x == 0) *root = NodeRows{0, rows, 0, list, -1, 0, 0};
+// The root's rows, and that its histogram is the first to be summed.
+extern "C" __global__ void __launch_bounds__(32) tree_seed(NodeRows* root, uint32_t rows, uint32_t list, HistogramJob* summed) {
+    if (threadIdx.x) return;
+    *root = NodeRows{0, rows, 0, list, -1, 0, 0};
+    *summed = HistogramJob{0, 0};
 }
 
 // The bits of a word of a set that stand for codes below `end`.

@@ -85,8 +85,9 @@ __device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h,
             }
             Derivatives d = derive(r, row, score, r.target[row]);
             if (GUESS) found.add(d);
-            packed_gradient = unit ? pack_unit(d.gradient, d.hessian, gradient, random, static_cast<uint32_t>(row))
-                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, static_cast<uint32_t>(row));
+            const uint32_t number = static_cast<uint32_t>(r.first + row);
+            packed_gradient = unit ? pack_unit(d.gradient, d.hessian, gradient, random, number)
+                        : pack_both(d.gradient, d.hessian, gradient, hessian, random, number);
             packed_gradients[row] = packed_gradient;
         }
         __syncwarp();
@@ -118,6 +119,8 @@ __device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h,
     found.finish(guess.largest, guess.sums + batches + blockIdx.x);
     if (!last_block(guess.arrived, gridDim.x)) return;
     make_quantizer(r, guess.sums, guess.unit, guess.largest, guess.out);
+    // Of a shard, whether the guess was right is known once the others' magnitudes are (all_reduce.cuh).
+    if (r.all > r.rows) return;
     __shared__ bool wrong;
     if (threadIdx.x == 0) {
         const GradientQuantizer& right = *guess.out;

@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256)
     for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
         float counts = 0.0f;
         if (!(held_out && held_out[row])) {
-            double u = random.unit(row);
+            double u = random.unit(r.first + row);
             if (draw.kind == BERNOULLI) {
                 counts = u < draw.first ? 1.0f : 0.0f;
             } else {

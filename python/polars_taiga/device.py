@@ -130,12 +130,26 @@ def cpu_alone(function: str, device: object) -> None:
         raise ValueError(msg)
 
 
+# Several GPUs.
+SEVERAL = r"cuda:([0-9]{1,4}(,[0-9]{1,4})+|all)"
+
+
+def first(device: str) -> str:
+    """The device for work that several GPUs do not share: the first of them."""
+    if not isinstance(device, str) or not re.fullmatch(SEVERAL, device):
+        return device
+    return "cuda" if device == "cuda:all" else device.split(",")[0]
+
+
 def checked(device: object) -> str:
     """The parameter `device` of every function that has one."""
     if not isinstance(device, str):
         msg = f"parameter `device`: {device!r} is not a string"
         raise TypeError(msg)
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
+        if re.fullmatch(SEVERAL, device):
+            msg = f'parameter `device`: "{device}" names several GPUs, which share fits of boosted trees alone'
+            raise ValueError(msg + f': write "{first(device)}"')
         msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'
         if re.fullmatch(r"(gpu|nvidia)(:[0-9]+)?", device, re.IGNORECASE):
             msg += '; did you mean "cuda"?'

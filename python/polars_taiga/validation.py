@@ -9,6 +9,7 @@ import polars as pl
 from polars_taiga import _fit, _plugin
 from polars_taiga._signature import shows
 from polars_taiga.custom_metric import CustomMetric, as_json
+from polars_taiga.device import first
 from polars_taiga.gbdt import GbdtCall, GbdtParams, Metrics
 from polars_taiga.predict import predict
 
@@ -269,7 +270,7 @@ def cross_val_predict(
     100
     """
     models = fit_folds(target, *features, on_error=on_error, **params).struct.field("model")
-    device = params.get("device", "auto")
+    device = first(params.get("device", "auto"))
     return predict(models, *features, output=output, dtype=dtype, device=device)
 
 

@@ -97,6 +97,26 @@ macro_rules! with_values {
     };
 }
 
+impl<'a> Values<'a> {
+    /// Returns `len` of the values from `start` on.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[must_use]
+    pub fn slice(&self, start: usize, len: usize) -> Values<'a> {
+        macro_rules! sliced {
+            ($($variant:ident),*) => {
+                match *self {
+                    $(Values::$variant(values) => Values::$variant(&values[start..start + len]),)*
+                    Values::Bool(bits) => Values::Bool(bits.slice(start, len)),
+                    Values::Decimal(values, scale) => Values::Decimal(&values[start..start + len], scale),
+                }
+            };
+        }
+        sliced!(F32, F64, I8, I16, I32, I64, I128, U128, U8, U16, U32, U64)
+    }
+}
+
 impl Values<'_> {
     /// Returns the number of values.
     pub fn len(&self) -> usize {
@@ -352,6 +372,25 @@ impl<'a> Column<'a> {
         let alike = |a: &Chunk<'_>, b: &Chunk<'_>| std::mem::discriminant(&a.values) == std::mem::discriminant(&b.values);
         let part = |run: &[Chunk<'a>]| Column::new(self.name.as_str(), self.dtype.clone(), run.to_vec());
         self.chunks.chunk_by(alike).map(part).collect()
+    }
+
+    /// Returns the column of `len` rows from `start` on, in as many chunks as they lie in.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    ///
+    /// ```
+    /// use taiga_core::column::Column;
+    /// let column = Column::from_f64("x", &[1.0, 2.0, 3.0, 4.0]);
+    /// assert_eq!(column.slice(1, 2).to_f64(), [2.0, 3.0]);
+    /// ```
+    #[must_use]
+    pub fn slice(&self, start: usize, len: usize) -> Column<'a> {
+        let mut chunks = vec![];
+        self.segments(start, len, |chunk, inner, _, n| {
+            chunks.push(Chunk::new(chunk.values.slice(inner, n), chunk.validity.map(|v| v.slice(inner, n))));
+        });
+        Column { categories: self.categories, width: self.width, ..Column::new(self.name.as_str(), self.dtype.clone(), chunks) }
     }
 
     /// Returns where the values of the first chunk begin; 0 where there are none.

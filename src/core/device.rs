@@ -51,16 +51,29 @@ impl DeviceSet {
         }
     }
 
+    /// Returns the name for work that comes along with a fit, and that GPUs do not share: that of the first of several.
+    ///
+    /// ```
+    /// use taiga_core::device::DeviceSet;
+    /// assert_eq!(DeviceSet::first_name("cuda:2,0"), "cuda:2");
+    /// assert_eq!(DeviceSet::first_name("cuda:all"), "cuda");
+    /// assert_eq!(DeviceSet::first_name("cpu"), "cpu");
+    /// ```
+    #[must_use]
+    pub fn first_name(text: &str) -> &str {
+        if text == "cuda:all" { "cuda" } else { text.split(',').next().unwrap_or(text) }
+    }
+
     /// Returns the set for work that is not shared between GPUs.
     ///
     /// # Errors
-    /// [`Error::Parameter`] for more than one GPU.
+    /// [`Error::Parameter`] for more than one GPU, which says what to write instead.
     pub fn at_most_one(self) -> Result<DeviceSet> {
         match &self {
-            DeviceSet::Cuda(Gpus::All) => Err(unknown("cuda:all")),
+            DeviceSet::Cuda(Gpus::All) => Err(several("cuda:all", "cuda")),
             DeviceSet::Cuda(Gpus::Numbers(numbers)) if numbers.len() > 1 => {
-                let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
-                Err(unknown(&format!("cuda:{}", numbers.join(","))))
+                let all: Vec<String> = numbers.iter().map(u32::to_string).collect();
+                Err(several(&format!("cuda:{}", all.join(",")), &format!("cuda:{}", numbers[0])))
             }
             _ => Ok(self),
         }
@@ -76,7 +89,11 @@ impl Gpus {
 }
 
 fn unknown(text: &str) -> Error {
-    Error::parameter("device", format!("{text:?} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\""))
+    Error::parameter("device", format!("{text:?} is not \"auto\", \"cpu\", \"cuda\", \"cuda:N\", \"cuda:N,M\" or \"cuda:all\""))
+}
+
+fn several(text: &str, one: &str) -> Error {
+    Error::parameter("device", format!("{text:?} names several GPUs, which share fits of boosted trees alone: write {one:?}"))
 }
 
 /// Where work is done, and a word on why.
@@ -137,7 +154,7 @@ pub struct CacheInfo {
 mod tests {
     use super::*;
 
-    /// Proves which names there are, and that work for one device refuses several with the text of a name that is none.
+    /// Proves which names there are, and that work for one device refuses several and says what to write.
     #[test]
     fn names_are_parsed_and_several_are_refused_where_one_is_wanted() {
         let numbers = |numbers: &[u32]| Ok(DeviceSet::Cuda(Gpus::Numbers(numbers.to_vec())));
@@ -155,8 +172,9 @@ mod tests {
         for text in ["", "gpu", "CUDA", "cuda:", "cuda:-1", "cuda:1,", "cuda:1,1", "cuda:1, 2", "cuda:99999999999", "auto:1"] {
             assert_eq!(DeviceSet::parse(text), Err(unknown(text)), "{text}");
         }
-        for text in ["cuda:all", "cuda:0,1"] {
-            assert_eq!(DeviceSet::parse(text).and_then(DeviceSet::at_most_one), Err(unknown(text)));
+        for (text, one) in [("cuda:all", "cuda"), ("cuda:3,1", "cuda:3")] {
+            let told = DeviceSet::parse(text).and_then(DeviceSet::at_most_one).expect_err("several").to_string();
+            assert!(told.contains(text) && told.ends_with(&format!("write {one:?}")), "{told}");
         }
         assert_eq!((Gpus::First.first(), Gpus::All.first(), Gpus::Numbers(vec![4, 2]).first()), (None, None, Some(4)));
     }

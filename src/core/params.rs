@@ -172,7 +172,9 @@ impl<T: Default + Serialize + DeserializeOwned> Reader<T> {
         }
         match fault {
             Some(fault) => Some((format!("{} is not {}", shown(value), expected(name, &fault, &variants)), advice)),
-            None => advice.map(|advice| (format!("{} is not \"auto\", \"cpu\", \"cuda\" or \"cuda:N\"", shown(value)), Some(advice))),
+            None => advice.map(|advice| {
+                (format!("{} is not \"auto\", \"cpu\", \"cuda\", \"cuda:N\", \"cuda:N,M\" or \"cuda:all\"", shown(value)), Some(advice))
+            }),
         }
     }
 

@@ -15,7 +15,7 @@ use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::dataset::Input;
 use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
-use taiga_engine::device::with_device;
+use taiga_engine::device::{DeviceSet, with_device};
 use taiga_engine::learners::boosting::cross_validation::FoldModel;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::GivenColumns;
@@ -263,7 +263,7 @@ impl Tested {
             group: self.group.as_ref(),
             of_metric: self.of_metric.as_ref(),
             columns: &self.columns,
-            device,
+            device: DeviceSet::first_name(device),
             rounds: None,
             background: None,
         };

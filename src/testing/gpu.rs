@@ -3,6 +3,7 @@
 
 pub mod every_type;
 pub mod patterns;
+pub mod shards;
 
 use std::io::Write;
 use std::sync::OnceLock;

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga import _plugin
+from polars_taiga.device import first
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.sklearn import _data
@@ -248,7 +249,7 @@ class Learner(Estimator):
         check_is_fitted(self)
         frame = self._frame(X, reset=False)
         with plain_errors():
-            values = frame.select(predict(self.model_, output=output, device=self.device)).to_series()
+            values = frame.select(predict(self.model_, output=output, device=first(self.device))).to_series()
         columns = values.struct.unnest().get_columns() if isinstance(values.dtype, pl.Struct) else [values]
         if output == "staged":
             return [column.explode().to_numpy(writable=True).reshape(frame.height, -1) for column in columns]

@@ -18,6 +18,16 @@ impl<'a> Bits<'a> {
         Bits { bytes, offset, len }
     }
 
+    /// Returns `len` of the bits from bit `start` on.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[must_use]
+    pub fn slice(&self, start: usize, len: usize) -> Self {
+        assert!(start + len <= self.len, "bits {start}..{} of {}", start + len, self.len);
+        Bits { bytes: self.bytes, offset: self.offset + start, len }
+    }
+
     /// Returns the bytes that the bits are in.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes

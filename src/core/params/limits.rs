@@ -1,6 +1,7 @@
 //! What values parameters take, and structs of parameters declared with their defaults and limits.
 
 use super::Problems;
+use crate::device::DeviceSet;
 
 /// The values that a parameter takes which is a number, or a number or nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -135,6 +136,15 @@ pub struct DeviceName;
 impl<P> Check<P, String> for DeviceName {
     fn check(&self, _params: &P, value: &String, _name: &str, problems: &mut Problems) {
         problems.check_device(value);
+    }
+}
+
+/// The rule for `device` where several GPUs may share the work.
+pub struct DeviceNames;
+
+impl<P> Check<P, String> for DeviceNames {
+    fn check(&self, _params: &P, value: &String, _name: &str, problems: &mut Problems) {
+        problems.take(DeviceSet::parse(value).map(drop));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What XGBoost, LightGBM, CatBoost and scikit-learn call the values of parameters, and what is to be said of them here.
 
+use crate::device::DeviceSet;
 use crate::error::nearest;
 use serde_json::Value;
 
@@ -232,7 +233,7 @@ pub fn advice(parameter: &str, value: &Value, variants: &[String]) -> Option<Adv
 
 /// Whether this is what a device is called here.
 fn is_device(text: &str) -> bool {
-    matches!(text, "auto" | "cpu" | "cuda") || text.strip_prefix("cuda:").is_some_and(|number| number.parse::<u32>().is_ok())
+    DeviceSet::parse(text).is_ok()
 }
 
 /// A list where one word is asked for, or a list of words in other letters.

@@ -50,6 +50,8 @@ pub struct Gpu {
     pub(crate) slots: PinnedSlots,
     /// Columns that stay for the next expression.
     pub(crate) cache: Cache,
+    /// Held by the fit that shares this GPU's work with others ([`super::peers::take`]).
+    pub(crate) sharing: Mutex<()>,
     /// The error after which the context is of no more use.
     pub(crate) lost: OnceLock<String>,
 }
@@ -240,6 +242,7 @@ impl Gpu {
             kernels: Mutex::default(),
             slots: PinnedSlots::default(),
             cache: Cache::default(),
+            sharing: Mutex::default(),
             lost: OnceLock::new(),
         })
     }

@@ -16,7 +16,7 @@
 //! draws, so that these are chances of the draw, and nobody can prepare columns for it.
 
 use super::column::{Form, each_batch, fill_validity};
-use super::upload::{PIECE, SMALL};
+use super::upload::{PIECE, SMALL, copiers};
 use std::hash::BuildHasher;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -131,7 +131,7 @@ pub(crate) fn fingerprints(columns: &[(&Column<'_>, Shape)]) -> Vec<Option<Finge
     };
     // Threads of their own, as for uploads.
     let bytes: usize = columns.iter().map(|(_, shape)| shape.bytes()).sum();
-    let threads = if bytes <= SMALL { 1 } else { rayon::current_num_threads().min(MOST_HASHERS).min(pieces.len()) };
+    let threads = if bytes <= SMALL { 1 } else { copiers().min(MOST_HASHERS).min(pieces.len()) };
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(work)));
         work();

@@ -7,6 +7,7 @@ pub mod error;
 mod fingerprint;
 pub mod layouts;
 pub mod memory;
+pub mod peers;
 pub mod queue;
 pub mod sort;
 pub mod upload;

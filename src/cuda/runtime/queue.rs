@@ -201,6 +201,16 @@ impl Queue {
         self.stream.memcpy_htod(values, out).map_err(|e| self.late(e))
     }
 
+    /// Writes `values` to an address on the GPU.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Device`].
+    pub(crate) fn write_at<T: DeviceRepr>(&self, values: &[T], address: u64) -> Result<()> {
+        self.gpu.context.bind_to_thread().map_err(|e| self.late(e))?;
+        // SAFETY: what is at the address is this crate's and has room. From pageable memory the driver returns when it has read all of it.
+        unsafe { cudarc::driver::result::memcpy_htod_async(address, values, self.stream.cu_stream()) }.map_err(|e| self.late(e))
+    }
+
     /// The values there, when everything queued before has run.
     ///
     /// # Errors

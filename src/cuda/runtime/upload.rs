@@ -16,6 +16,7 @@ use super::error::driver;
 use super::memory::granted;
 use super::queue::Queue;
 use cudarc::driver::{CudaEvent, CudaSlice, DevicePtr, DevicePtrMut, DeviceRepr, DriverError, result};
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -40,6 +41,21 @@ const KEPT: Duration = Duration::from_secs(60);
 
 /// So much and less goes without slots.
 pub(crate) const SMALL: usize = 256 << 10;
+
+thread_local! {
+    /// Threads that copy for this one; none: as many as the rayon pool has that it is in.
+    static COPIERS: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// Sets how many threads copy for this one, which is in no rayon pool.
+pub(crate) fn set_copiers(threads: usize) {
+    COPIERS.set(Some(threads.max(1)));
+}
+
+/// How many threads may copy, or hash, for this one.
+pub(crate) fn copiers() -> usize {
+    COPIERS.get().unwrap_or_else(rayon::current_num_threads)
+}
 
 /// A pinned buffer.
 struct PinnedSlot {
@@ -238,7 +254,7 @@ impl Queue {
             result
         };
         // Threads of their own: rayon's could pick up another query's work while this one waits.
-        let threads = rayon::current_num_threads().min(MOST_THREADS).min(pieces.len());
+        let threads = copiers().min(MOST_THREADS).min(pieces.len());
         std::thread::scope(|scope| {
             let workers: Vec<_> = (0..threads)
                 .map(|_| {
@@ -365,7 +381,7 @@ impl Queue {
             }
             waiting.into_iter().try_for_each(finish)
         };
-        let threads = rayon::current_num_threads().min(MOST_THREADS).min(count);
+        let threads = copiers().min(MOST_THREADS).min(count);
         let results = std::thread::scope(|scope| {
             let others: Vec<_> = (1..threads).map(|_| scope.spawn(copy)).collect();
             let own = copy();

@@ -18,7 +18,7 @@ fn blocks(features: u32, nodes: u32) -> LaunchConfig {
     LaunchConfig { grid_dim: (features, nodes, 1), block_dim: (BINS as u32, 1, 1), shared_mem_bytes: 0 }
 }
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// The outputs that share the tree, as a search in a group is told of them.
     fn outputs_table(&self, group: usize) -> SharedOutputs {
         let slot_size = self.groups[group].slot_size_of_output();

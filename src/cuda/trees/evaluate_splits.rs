@@ -75,7 +75,7 @@ fn pick_threads(columns: usize) -> u32 {
     if columns > 64 { 256 } else { 32 }
 }
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// Uploads what is to be searched in group after group: the nodes of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
     pub(crate) fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {

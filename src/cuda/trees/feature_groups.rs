@@ -6,6 +6,7 @@
 use super::buffers::{Buffer, Kernels};
 use super::bundling::Bundles;
 use super::layouts::{ALL_STORED, FeatureInfo, Histograms, LANES, SPARSE_COLUMN, SparseRows};
+use super::own_histograms::OwnHistograms;
 use super::sparse_features::{SparseCandidates, SparseFeatures};
 use crate::columns::codes::{CodeInput, CodePlace, quantize};
 use crate::runtime::Queue;
@@ -58,6 +59,8 @@ pub struct FeatureGroup {
     states: Vec<HistogramState>,
     /// How many slots, from the first on, are zero when what is queued has run.
     clear: usize,
+    /// Where the histograms of these rows stand apart from those of all shards, while a tree grows whole.
+    pub own: OwnHistograms,
 }
 
 /// Features whose codes are lists, or are planned to be.
@@ -223,6 +226,7 @@ impl FeatureGroup {
             rows,
             states: vec![],
             clear: 0,
+            own: OwnHistograms::default(),
         })
     }
 
@@ -241,6 +245,21 @@ impl FeatureGroup {
         self.slot_size
     }
 
+    /// Where the histograms are.
+    pub fn address(&self) -> u64 {
+        self.histograms.as_ref().map_or(0, |h| h.address)
+    }
+
+    /// The histograms, one slot behind the other.
+    pub fn histograms(&mut self) -> Option<&mut Buffer<i64>> {
+        self.histograms.as_mut()
+    }
+
+    /// The numbers of the histograms in some slots, counted from the first slot's first.
+    pub fn span(&self, slots: std::ops::Range<usize>) -> std::ops::Range<usize> {
+        slots.start * self.numbers_of_node()..slots.end * self.numbers_of_node()
+    }
+
     /// Numbers of all histograms of a node.
     fn numbers_of_node(&self) -> usize {
         self.slot_size * self.outputs
@@ -248,7 +267,7 @@ impl FeatureGroup {
 
     /// Frees what it takes.
     pub fn clear(&mut self) {
-        (self.codes, self.histograms) = (None, None);
+        (self.codes, self.histograms, self.own) = (None, None, OwnHistograms::default());
         self.reset(false);
     }
 
@@ -300,12 +319,17 @@ impl FeatureGroup {
         self.codes.as_ref().map_or(0, |c| c.address)
     }
 
-    /// What kernels are told.
+    /// What kernels are told that sum rows.
     pub fn table(&self, component: u32) -> Histograms {
+        Histograms { slots: self.own.summed().unwrap_or(self.address()), ..self.search_table(component) }
+    }
+
+    /// What kernels are told that search.
+    pub fn search_table(&self, component: u32) -> Histograms {
         Histograms {
             codes: self.codes_address(),
             rows: self.rows as u64,
-            slots: self.histograms.as_ref().map_or(0, |h| h.address),
+            slots: self.address(),
             slot_size: self.numbers_of_node() as u64,
             features: self.columns as u32,
             bins: self.bins as u32,
@@ -379,19 +403,27 @@ impl FeatureGroup {
 
     /// Sets the first `slots` slots to zero for a tree that grows whole on the device, where the one before it has not done so.
     pub fn clear_first(&mut self, queue: &Queue, slots: usize) -> Result<()> {
+        if self.own.summed().is_some() {
+            let numbers = self.span(0..slots).end;
+            return self.own.clear_first(queue, slots, numbers);
+        }
         if self.clear < slots { self.zero(queue, 0..slots) } else { Ok(()) }
     }
 
     /// The same as a kernel does it at the end of such a tree: where they are, and how many words of 16 bytes.
     pub fn clear_behind(&mut self, slots: usize) -> (u64, u64) {
+        let words = (slots * self.slot_size / 2) as u64;
+        if self.own.summed().is_some() {
+            return (self.own.clear_behind(slots), words);
+        }
         self.clear = slots;
-        (self.histograms.as_ref().map_or(0, |h| h.address), (slots * self.slot_size / 2) as u64)
+        (self.address(), words)
     }
 
     /// Sets slots to zero.
     pub fn zero(&mut self, queue: &Queue, slots: std::ops::Range<usize>) -> Result<()> {
         self.clear = 0;
-        let range = slots.start * self.numbers_of_node()..slots.end * self.numbers_of_node();
+        let range = self.span(slots);
         match &mut self.histograms {
             Some(histograms) if !range.is_empty() => queue.clear(&mut histograms.slice.slice_mut(range)),
             _ => Ok(()),

@@ -1,24 +1,41 @@
 //! Finds how the derivatives of a tree become integers, and rounds those of all rows. Twin of `cpu/trees/gradient_quantizer.rs`.
 
 use super::buffers::{Buffer, Kernels};
-use super::layouts::{GradientQuantizer, LossRows, NodeRows, RootGuess};
+use super::layouts::{GradientQuantizer, LossRows, NodeRows, RootGuess, ShardMagnitudes};
 use super::loss_program::is_found_by_row;
 use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::{grid, launch};
+use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::losses::Loss;
+use taiga_core::numerics::fixed::{factor, single};
 
 /// Rows whose absolute derivatives are added in order.
 pub const BATCH: usize = 1024;
 
+/// Beyond this ratio of the largest to the mean absolute value statistics become wide.
+const WIDE_RATIO: f64 = 1024.0;
+
 /// 64-bit words of a quantizer.
 pub const QUANTIZER_WORDS: usize = size_of::<GradientQuantizer>() / 8;
 
-impl RowData {
+impl RowData<'_> {
     /// Finds the quantizer of a tree: the maxima and sums of the derivatives, with the last tree's
     /// values added to the scores first where they are not yet.
     pub fn find_quantizer(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
+        let (table, added) = self.begin_quantizer(queue, kernels, loss, output)?;
+        self.queue_quantizer(queue, kernels, &table, added, unit, self.log().address)
+    }
+
+    /// The same of a shard of the rows, without what other shards know: see [`RowData::magnitudes`].
+    pub fn find_magnitudes(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
+        let (table, added) = self.begin_quantizer(queue, kernels, loss, output)?;
+        self.launch_quantizer(queue, kernels, &table, added, unit, self.log().address)
+    }
+
+    /// What the search for a quantizer reads of the rows, and the leaves and values that it adds to the scores.
+    fn begin_quantizer(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<(LossRows, (u64, u64))> {
         let fused = self.waiting && self.outputs == 1 && !is_found_by_row(loss);
         if !fused {
             self.add_values(queue, kernels)?;
@@ -26,13 +43,79 @@ impl RowData {
         }
         (self.waiting, self.has_quantizer) = (false, true);
         let table = self.table(loss, output, true);
-        let added = if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) };
-        self.queue_quantizer(queue, kernels, &table, added, unit, self.log().address)
+        Ok((table, if fused { (self.leaf.address, self.values[0].address) } else { (0, 0) }))
     }
 
-    /// Queues the search for a quantizer, which goes to the address `out`. `leaf`, `values`: of the last tree, where its values are to be added to
-    /// the scores.
+    /// Queues the search for a quantizer, which goes to the address `out`; where there are other shards of rows, waits for what they know.
+    /// `added`: leaves and values of the last tree, where these are to be added to the scores.
     pub fn queue_quantizer(
+        &self,
+        queue: &Queue,
+        kernels: &Kernels,
+        table: &LossRows,
+        added: (u64, u64),
+        unit: bool,
+        out: u64,
+    ) -> Result<()> {
+        self.launch_quantizer(queue, kernels, table, added, unit, out)?;
+        match &self.magnitudes {
+            None => Ok(()),
+            Some(own) => {
+                let own = own.read(queue, 1)?[0];
+                queue.write_at(&[self.complete_magnitudes(queue, kernels, table, &own, unit)?], out)
+            }
+        }
+    }
+
+    /// The quantizer of the rows of all shards. Twin of `make_quantizer` in the kernels.
+    fn complete_magnitudes(
+        &self,
+        queue: &Queue,
+        kernels: &Kernels,
+        table: &LossRows,
+        own: &ShardMagnitudes,
+        unit: bool,
+    ) -> Result<GradientQuantizer> {
+        let RowShard { collective, all, .. } = self.of;
+        let mut largest = [own.largest_gradient, own.largest_hessian];
+        collective.max(&mut largest)?;
+        if largest.iter().any(|bits| !f32::from_bits(*bits).is_finite()) {
+            return Err(not_finite());
+        }
+        let add = |sums: Vec<f64>| sums.chunks_exact(2).fold((0.0, 0.0), |(g, h), own| (g + own[0], h + own[1]));
+        let most = largest.map(|bits| f64::from(f32::from_bits(bits)) * all as f64);
+        let mut sums = add(collective.gather(&[own.gradients, own.hessians])?);
+        let close = |most: f64, sum: f64| (most - WIDE_RATIO * sum).abs() <= 1e-9 * most;
+        // The order of the sums matters only where the comparison is this close.
+        if close(most[0], sums.0) || close(most[1], sums.1) {
+            // SAFETY: the arguments are those of `tree_ordered_sums`: two sums for each batch.
+            unsafe { launch!(queue, &kernels.ordered_sums, grid(1, 256, 0); table, &self.sums.address) }?;
+            sums = add(collective.gather(&self.sums.read(queue, 2 * self.rows.div_ceil(BATCH))?)?);
+        }
+        let dwarfs = |most: f64, sum: f64| most > WIDE_RATIO * sum && sum > 0.0;
+        let wide = dwarfs(most[0], sums.0) || (!unit && dwarfs(most[1], sums.1));
+        let bits = if wide { (31, 31) } else { (15, 16) };
+        let gradient = single(factor(largest[0], bits.0));
+        let hessian = if unit { 1.0 } else { single(factor(largest[1], bits.1)) };
+        let leaf_bits = 62 - (usize::BITS - all.leading_zeros()) as i32;
+        Ok(GradientQuantizer {
+            gradient,
+            hessian,
+            gradient32: gradient as f32,
+            hessian32: hessian as f32,
+            leaf_gradient: factor(largest[0], leaf_bits),
+            leaf_hessian: factor(largest[1], leaf_bits),
+            unit_gradient: 1.0 / gradient,
+            unit_hessian: 1.0 / hessian,
+            largest_gradient: largest[0],
+            largest_hessian: largest[1],
+            wide: wide as u32,
+            unit: unit as u32,
+        })
+    }
+
+    /// Launches the search for the quantizer of these rows, which goes to the address `out`, or of a shard for its magnitudes.
+    fn launch_quantizer(
         &self,
         queue: &Queue,
         kernels: &Kernels,
@@ -41,6 +124,7 @@ impl RowData {
         unit: bool,
         out: u64,
     ) -> Result<()> {
+        let out = self.magnitudes.as_ref().map_or(out, |own| own.address);
         let unit = unit as u32;
         let config = grid(quantizer_blocks(queue, self.rows), 256, 0);
         let (sums, largest, arrived) = (self.sums.address, self.largest.address, self.arrived.address);
@@ -66,7 +150,7 @@ impl RowData {
             sums: self.sums.address,
             largest: self.largest.address,
             arrived: self.arrived.address,
-            out: self.log().address,
+            out: self.magnitudes.as_ref().map_or(self.log().address, |own| own.address),
             wrong: self.wrong.address,
             unit: unit as u32,
             unused: 0,
@@ -127,8 +211,12 @@ impl RowData {
         if finite(quantizer.largest_gradient) && finite(quantizer.largest_hessian) {
             return Ok(());
         }
-        Err(Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values())
+        Err(not_finite())
     }
+}
+
+fn not_finite() -> Error {
+    Error::Data(taiga_core::learners::boosting::steps::NOT_FINITE.into()).of_values()
 }
 
 /// Blocks that find a quantizer.

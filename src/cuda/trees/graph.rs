@@ -21,8 +21,11 @@ pub struct LaunchGraph {
     times_made: u32,
 }
 
+// SAFETY: the graph is the fit's own, and the driver's calls are made from any thread, one at a time.
+unsafe impl Send for LaunchGraph {}
+
 impl LaunchGraph {
-    /// Whether what is queued from now on is recorded, until [`LaunchGraph::launch`].
+    /// Whether what is queued from now on is recorded, until [`LaunchGraph::record`].
     pub fn begins(&mut self, queue: &Queue) -> Result<bool> {
         self.begun = self.begun.saturating_add(1);
         if self.begun <= PLAIN || self.times_made > MOST_MADE {
@@ -32,21 +35,28 @@ impl LaunchGraph {
         begun.map(|()| true).map_err(|e| driver(queue.gpu(), "recording a graph", e))
     }
 
-    /// Ends the recording, and launches what was recorded where that was `whole`.
-    pub fn launch(&mut self, queue: &Queue, whole: bool) -> Result<()> {
-        self.end(queue, whole).map_err(|e| driver(queue.gpu(), "launching a graph", e))
+    /// Ends the recording, and brings the graph up to date with it where that was `whole`.
+    pub fn record(&mut self, queue: &Queue, whole: bool) -> Result<()> {
+        self.end(queue, whole).map_err(|e| driver(queue.gpu(), "recording a graph", e))
+    }
+
+    /// Launches what was recorded last.
+    pub fn launch(&mut self, queue: &Queue) -> Result<()> {
+        let Some(made) = self.made else { return Ok(()) };
+        // SAFETY: a graph whose launches' memory is the fit's, which outlives the stream's work.
+        unsafe { result::graph::launch(made, queue.stream().cu_stream()) }.map_err(|e| driver(queue.gpu(), "launching a graph", e))
     }
 
     fn end(&mut self, queue: &Queue, whole: bool) -> std::result::Result<(), DriverError> {
         // SAFETY: the stream is being recorded; what comes of that is this call's own.
         let recorded = unsafe { result::stream::end_capture(queue.stream().cu_stream()) }?;
-        let launched = if whole { self.update(queue, recorded) } else { Ok(()) };
+        let updated = if whole { self.update(recorded) } else { Ok(()) };
         // SAFETY: what was made of it does not need it any more.
         let destroyed = unsafe { result::graph::destroy(recorded) };
-        launched.and(destroyed)
+        updated.and(destroyed)
     }
 
-    fn update(&mut self, queue: &Queue, recorded: sys::CUgraph) -> std::result::Result<(), DriverError> {
+    fn update(&mut self, recorded: sys::CUgraph) -> std::result::Result<(), DriverError> {
         let mut details = sys::CUgraphExecUpdateResultInfo {
             result: sys::CUgraphExecUpdateResult::CU_GRAPH_EXEC_UPDATE_SUCCESS,
             errorNode: std::ptr::null_mut(),
@@ -60,11 +70,7 @@ impl LaunchGraph {
             // SAFETY: a recorded graph.
             self.made = Some(unsafe { result::graph::instantiate(recorded, sys::CUgraphInstantiate_flags(0)) }?);
         }
-        match self.made {
-            // SAFETY: a graph whose launches' memory is the fit's, which outlives the stream's work.
-            Some(made) => unsafe { result::graph::launch(made, queue.stream().cu_stream()) },
-            None => Ok(()),
-        }
+        Ok(())
     }
 
     fn destroy(&mut self) -> std::result::Result<(), DriverError> {

@@ -142,7 +142,7 @@ impl GroupedRows {
     }
 }
 
-impl RowData {
+impl RowData<'_> {
     /// The same of Cox's likelihood.
     fn derive_risk_sets(&mut self, queue: &Queue, kernels: &Kernels, tree: u64, output: usize) -> Result<()> {
         if self.risk_sets.as_ref().is_none_or(|sets| sets.derived == Some((tree, output))) {

@@ -30,7 +30,7 @@ impl Plane {
     }
 }
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// The planes of the tree that grows, as in `cpu/trees/gradient_quantizer.rs`.
     pub(crate) fn planes(&self, quantizer: &GradientQuantizer) -> Vec<Plane> {
         let (wide, unit) = (quantizer.wide != 0, quantizer.unit != 0);
@@ -73,7 +73,8 @@ impl CudaTrees {
         self.work.summed.reserve(&self.queue, "nodes", summed.len())?;
         self.work.summed.write(&self.queue, summed)?;
         self.work.starts.reserve(&self.queue, "nodes", summed.len())?;
-        self.queue_sum(group, summed.len(), &planes, first_done)
+        self.queue_sum(group, summed.len(), &planes, first_done)?;
+        self.complete_histograms(group, summed)
     }
 
     /// The same for `count` nodes that are sparse on the device.

@@ -10,13 +10,14 @@ use taiga_core::numerics::reduce::{middle, weighted_quantile};
 
 const WHAT: &str = "sorted residuals";
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// The weighted quantile of an output's residuals of each leaf's rows that were drawn.
     pub(crate) fn quantiles_of_leaves(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
         let weighted = self.data.bag.is_some() || self.host.weight.is_some();
         // Keys and values twice, and what the sorts need.
         let bytes = if weighted { 48 } else { 32 } * self.data.rows as u64 + (16 << 20);
-        if !self.queue.has_room(bytes)? {
+        // Other shards' residuals are gathered there too.
+        if !self.of.is_whole() || !self.queue.has_room(bytes)? {
             return self.quantiles_on_host((output, alpha), weighted);
         }
         let by_number = self.leaves_by_number();
@@ -29,7 +30,7 @@ impl CudaTrees {
         Ok(values)
     }
 
-    /// The same on the host, where the device has no room for a sort.
+    /// The same on the host, where the device has no room for a sort, or not all rows.
     fn quantiles_on_host(&self, (output, alpha): (usize, f64), weighted: bool) -> Result<Vec<f64>> {
         let rows = self.data.rows;
         let target = &self.host.target[self.data.first_target(output)..];
@@ -50,8 +51,21 @@ impl CudaTrees {
                 }
             }
         }
-        let quantile = |(v, w): (&Vec<f64>, &Vec<f32>)| weighted_quantile(v, weighted.then_some(w), alpha);
-        Ok(values.iter().zip(&weights).map(quantile).collect())
+        let quantile = |(v, w): (&Vec<f64>, &Vec<f32>)| {
+            if self.of.is_whole() {
+                return Ok(weighted_quantile(v, weighted.then_some(w), alpha));
+            }
+            let (v, w) = self.residuals_of_all(v, w)?;
+            Ok(weighted_quantile(&v, weighted.then_some(&w), alpha))
+        };
+        values.iter().zip(&weights).map(quantile).collect()
+    }
+
+    /// A leaf's residuals and their weights in the rows of all shards, in order.
+    fn residuals_of_all(&self, values: &[f64], weights: &[f32]) -> Result<(Vec<f64>, Vec<f32>)> {
+        let weights: Vec<f64> = weights.iter().copied().map(f64::from).collect();
+        let gathered = self.of.collective.gather(&weights)?;
+        Ok((self.of.collective.gather(values)?, gathered.into_iter().map(|w| w as f32).collect()))
     }
 
     /// Rows of 256 threads a block.

@@ -45,7 +45,7 @@ const CLEARED_EACH: usize = 4;
 /// Rows that 32-bit sums of limbs can take.
 const LIMB_ROWS: usize = 4096;
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// A tree as rows walk it: split tests, their children where it is no heap, and the sets of all of them where some ask by one.
     fn walk_of(&self, tree: &Tree) -> (Vec<u64>, Vec<[u32; 2]>, Vec<u32>) {
         let ask = |split: &Split| {
@@ -138,7 +138,8 @@ impl CudaTrees {
             let sums = self.work.leaf_sums.address + 8 * (3 * leaves * k) as u64;
             self.queue_leaves((loss, self.output + k, *quantizer), walk, leaves, sums, one, (0, 0), &LeafValues::default())?;
         }
-        let sums = self.work.leaf_sums.read(&self.queue, numbers)?;
+        let mut sums = self.work.leaf_sums.read(&self.queue, numbers)?;
+        self.of.collective.sum(&mut sums)?;
         let of_output = |(own, (quantizer, _)): (&[i64], &(GradientQuantizer, u64))| {
             own.chunks_exact(3).map(|s| leaf_sums(quantizer, s[0], s[1], s[2])).collect()
         };
@@ -171,8 +172,8 @@ impl CudaTrees {
         let near = one.is_some() || bytes <= most / 4;
         let bytes = if near { bytes } else { 0 };
         let room = (most - bytes) / 4;
-        // With as many rows, values have at most 62 bits less those of the number of rows.
-        let limbs = if 62 - (usize::BITS - rows.leading_zeros()) <= 39 { 2 } else { 3 };
+        // With as many rows in all, values have at most 62 bits less those of the number of rows.
+        let limbs = if 62 - (usize::BITS - self.of.all.leading_zeros()) <= 39 { 2 } else { 3 };
         let per_copy = leaves * (2 * limbs + 1);
         let copies = if per_copy > room { 0 } else { 1usize << (room / per_copy).ilog2().min(5) };
         let blocks = 2 * self.queue.gpu().multiprocessors() as usize;

@@ -52,7 +52,7 @@ pub fn is_found_by_row(loss: &dyn Loss) -> bool {
     loss.program().is_some() || loss.of_bounds()
 }
 
-impl RowData {
+impl RowData<'_> {
     /// Finds the derivatives of an output at the scores as they are, where that is done before a tree.
     ///
     /// # Errors
@@ -61,12 +61,25 @@ impl RowData {
         if loss.of_bounds() { self.derive_of_bounds(queue, kernels, loss, output) } else { self.run_program(queue, kernels, loss, output) }
     }
 
-    /// Finds the derivatives of accelerated failure time at the scores as they are.
-    fn derive_of_bounds(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
-        if self.of_bounds.is_none() {
-            let room = || Buffer::new(queue, "derivatives", self.rows);
+    /// Makes room for what [`RowData::derive_by_row`] finds.
+    ///
+    /// # Errors
+    /// [`Error::Device`](taiga_core::Error::Device).
+    pub fn reserve_by_row(&mut self, queue: &Queue, loss: &dyn Loss) -> Result<()> {
+        let room = || Buffer::new(queue, "derivatives", self.rows);
+        if loss.of_bounds() && self.of_bounds.is_none() {
             self.of_bounds = Some([room()?, room()?]);
         }
+        if let (Some(program), None) = (loss.program(), &self.program) {
+            let columns = self.columns.as_ref().map_or(0, |c| c.address);
+            self.program = Some(DeviceProgram::new(queue, program, self.rows, columns)?);
+        }
+        Ok(())
+    }
+
+    /// Finds the derivatives of accelerated failure time at the scores as they are.
+    fn derive_of_bounds(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
+        self.reserve_by_row(queue, loss)?;
         let table = self.table(loss, output, false);
         let (Some([gradient, hessian]), Some(columns)) = (&self.of_bounds, &self.columns) else { return Ok(()) };
         let config = grid(self.blocks, 256, 0);
@@ -79,11 +92,10 @@ impl RowData {
     /// # Errors
     /// [`Error::Device`](taiga_core::Error::Device).
     fn run_program(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, output: usize) -> Result<()> {
-        let Some(program) = loss.program() else { return Ok(()) };
-        if self.program.is_none() {
-            let columns = self.columns.as_ref().map_or(0, |c| c.address);
-            self.program = Some(DeviceProgram::new(queue, program, self.rows, columns)?);
+        if loss.program().is_none() {
+            return Ok(());
         }
+        self.reserve_by_row(queue, loss)?;
         let table = self.table(loss, output, false);
         let Some(DeviceProgram { program, gradient, hessian, instructions, constants }) = &self.program else { return Ok(()) };
         debug_assert!(program.instructions == instructions.address && program.constants == constants.address);

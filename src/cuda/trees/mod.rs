@@ -7,15 +7,19 @@
 //!   [`group_derivatives`]: those of losses by group; [`position_factors`]: what positions add to their scores;
 //! - [`feature_groups`]: groups of features, their codes and histograms; [`bundling`]: features that share columns of codes;
 //!   [`sparse_features`]: features whose codes are lists; [`ctr`] and [`ctr_maker`]: statistics of categories;
-//! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`partition`]: rows sent to children;
+//! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`own_histograms`]: those of a shard; [`partition`]: rows sent to children;
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
+//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`driver_threads`]: a
+//!   thread for each; [`rendezvous`]: where these meet;
 //! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
+mod all_reduce;
 mod buffers;
 mod bundling;
 pub mod ctr;
 pub mod ctr_maker;
+mod driver_threads;
 mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;
@@ -28,22 +32,26 @@ mod leaf_quantiles;
 mod leaf_sums;
 mod level_buffers;
 mod loss_program;
+mod own_histograms;
 mod partition;
 mod position_factors;
+mod rendezvous;
 mod resident;
 mod resident_tree;
 mod risk_sets;
 mod root_histogram;
 mod row_sampler;
 mod rows;
+pub mod several_gpus;
 mod shared_tree;
 mod sparse_features;
 
+use self::all_reduce::Peers;
 use self::buffers::{Buffer, Kernels};
 use self::bundling::Bundles;
 use self::ctr_maker::CtrMaker;
 use self::feature_groups::{FeatureGroup, FeatureStorage};
-use self::layouts::{FeatureInfo, GradientQuantizer, HistogramJob};
+use self::layouts::{FeatureInfo, GradientQuantizer};
 use self::level_buffers::LevelBuffers;
 use self::resident_tree::ResidentTree;
 use self::shared_tree::SharedTree;
@@ -51,6 +59,7 @@ use self::sparse_features::SparseCandidates;
 use super::runtime::{Gpu, Queue};
 use cudarc::driver::CudaSlice;
 use rows::RowData;
+use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use taiga_core::learners::boosting::steps::{
@@ -78,7 +87,7 @@ const SUMMING: f64 = 0.001;
 const MOST_ROWS: usize = 1 << 31;
 
 /// Work on a GPU.
-pub struct CudaTrees {
+pub struct CudaTrees<'a> {
     queue: Queue,
     kernels: Kernels,
     features: Vec<CodedFeature>,
@@ -88,7 +97,10 @@ pub struct CudaTrees {
     monotone: Vec<i8>,
     groups: Vec<FeatureGroup>,
     ctrs: CtrMaker,
-    data: RowData,
+    data: RowData<'a>,
+    /// The rows that these are of all, and where others are on GPUs whose memory this one reads, these.
+    of: RowShard<'a>,
+    peers: Option<Peers>,
     /// The rows of nodes: `{row, packed gradient}` in one of two lists.
     lists: [Buffer<u64>; 2],
     /// The same as records, codes and all, for trees that grow whole on the device.
@@ -123,7 +135,7 @@ pub struct CudaTrees {
     subsets: Vec<CodeSet>,
 }
 
-impl CudaTrees {
+impl<'a> CudaTrees<'a> {
     /// Rows, components of a bin, and histograms.
     fn shape(data: &TrainingData<'_>, most_nodes: usize) -> (usize, usize, usize) {
         let rows = data.target.len();
@@ -169,7 +181,9 @@ impl CudaTrees {
             return Err(Error::device_memory(queue.gpu().number(), message));
         }
         // Codes and histograms, lists, the rows' own numbers, and room for what is small.
-        let group = FeatureGroup::bytes(data.features, planned, rows, components, slots);
+        // A shard has histograms of its own rows besides, those of two trees.
+        let held = if data.shard.is_whole() { slots } else { 3 * slots };
+        let group = FeatureGroup::bytes(data.features, planned, rows, components, held);
         let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
     }
@@ -182,7 +196,7 @@ impl CudaTrees {
     pub fn new(
         number: Option<u32>,
         pool: &ThreadPool,
-        data: TrainingData<'_>,
+        data: TrainingData<'a>,
         most_nodes: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
@@ -214,6 +228,8 @@ impl CudaTrees {
             components,
             numbers: Buffer::new(&queue, "features", 1)?,
             columns: 0,
+            of: data.shard,
+            peers: None,
             host: leaf_sums::HostRows::new(data),
             data: row_data,
             quantizer: None,
@@ -291,7 +307,7 @@ impl CudaTrees {
     }
 }
 
-impl GrowSteps for CudaTrees {
+impl GrowSteps for CudaTrees<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         if self.shared.is_some() { self.search_shared_nodes(nodes, rules) } else { self.search_nodes(nodes, rules) }
     }
@@ -317,7 +333,7 @@ impl GrowSteps for CudaTrees {
     }
 }
 
-impl CtrSteps for CudaTrees {
+impl CtrSteps for CudaTrees<'_> {
     fn sample(&mut self, data: &CtrData<'_>, columns: &[CategoryCodes<'_>], order: usize, counters: bool) -> Result<CtrSample> {
         self.ctrs.sample(&self.queue, data, columns, order, counters)
     }
@@ -332,7 +348,7 @@ impl CtrSteps for CudaTrees {
     }
 }
 
-impl GroupSteps for CudaTrees {
+impl GroupSteps for CudaTrees<'_> {
     fn add_group(&mut self, features: &[CodedFeature], codes: &[Vec<u8>]) -> Result<GroupId> {
         self.check_group(features)?;
         let (first, rows) = (self.features.len(), self.data.rows);
@@ -363,7 +379,7 @@ impl GroupSteps for CudaTrees {
     }
 }
 
-impl TreeSteps for CudaTrees {
+impl TreeSteps for CudaTrees<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
     }

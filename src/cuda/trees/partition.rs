@@ -11,7 +11,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::steps::Division;
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// What sends a row to the right by its code.
     pub(crate) fn code_test(&self, feature: u32, border: u32, missing_left: bool) -> (u32, bool) {
         let f = &self.features[feature as usize];

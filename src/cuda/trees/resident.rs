@@ -58,7 +58,7 @@ impl TreeLogs {
     }
 }
 
-impl Drop for CudaTrees {
+impl Drop for CudaTrees<'_> {
     /// Logs that nobody has read may be on their way still.
     fn drop(&mut self) {
         let _ = self.logs.stream.synchronize();
@@ -103,7 +103,7 @@ impl LogLayout {
     }
 }
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// Grows the whole tree, where that can be done without asking the host.
     pub(crate) fn grow_whole(&mut self, loss: &dyn Loss, plan: Option<&TreeParams>, unit: bool) -> Result<Option<WholeTree>> {
         let Some(plan) = plan else { return Ok(None) };
@@ -111,6 +111,8 @@ impl CudaTrees {
         let (Some(group), None) = (open.next(), open.next()) else { return Ok(None) };
         let range = self.groups[group].first..self.groups[group].first + self.groups[group].features;
         let fits = plan.policy != Policy::Leafwise && plan.depth <= MOST_DEPTH && plan.monotone.is_empty();
+        // Shards that do not read each other's memory ask the host.
+        let fits = fits && (self.of.is_whole() || self.peers.is_some());
         if !fits || self.was_wide || self.features[range].iter().any(|f| f.categories) {
             return Ok(None);
         }
@@ -122,6 +124,10 @@ impl CudaTrees {
             None => {
                 self.logs.stream.synchronize().map_err(|e| self.queue.late(e))?;
                 self.reserve_resident(group, plan.depth, &log, unit)?;
+                if self.peers.is_some() {
+                    self.reserve_launches(&ordered)?;
+                    self.share_addresses(group, 1 << plan.depth)?;
+                }
                 self.queue_tree(ordered)?
             }
         };
@@ -188,6 +194,24 @@ impl CudaTrees {
         self.list_features(&[])
     }
 
+    /// Makes room for what else the launches of a tree reserve, which then allocate nothing any more.
+    fn reserve_launches(&mut self, task: &ResidentTask<'_>) -> Result<()> {
+        let (leaves, columns) = (1usize << task.plan.depth, self.columns);
+        self.data.reserve_by_row(&self.queue, task.loss)?;
+        let numbers = self.groups[task.group].span(0..leaves / 2).end;
+        self.groups[task.group].own.reserve(&self.queue, numbers)?;
+        for values in &mut self.data.values {
+            values.reserve(&self.queue, "leaf values", leaves)?;
+        }
+        if task.plan.policy == Policy::Symmetric {
+            self.work.level(&self.queue, columns, super::evaluate_splits::level_nodes(columns, leaves / 2), false)?;
+            if columns <= FUSED_NODES as usize {
+                self.work.level(&self.queue, columns, (leaves / 2).min(FUSED_NODES as usize), true)?;
+            }
+        }
+        (0..2).try_for_each(|turn| self.reserve_copy(turn, task.log.words))
+    }
+
     /// Makes room for rows as records, where they serve and there is room.
     fn reserve_records(&mut self, group: usize, unit: bool) -> Result<()> {
         let narrow = !self.count_rows || unit;
@@ -216,8 +240,13 @@ impl CudaTrees {
         if same && self.graph.begins(&self.queue)? {
             let launched = self.launch_tree(ordered);
             // What failed first says why: a recording that has failed can't be ended well.
-            let ended = self.graph.launch(&self.queue, launched.is_ok());
+            let ended = self.graph.record(&self.queue, launched.is_ok());
             launched.and(ended)?;
+            // A graph that is made takes memory: that all are there first.
+            if self.peers.is_some() {
+                self.meet()?;
+            }
+            self.graph.launch(&self.queue)?;
         } else {
             self.launch_tree(ordered)?;
         }
@@ -228,6 +257,15 @@ impl CudaTrees {
 
     /// A tree's launches.
     fn launch_tree(&mut self, task: ResidentTask<'_>) -> Result<()> {
+        if self.peers.is_some() {
+            self.groups[task.group].own.begin();
+        }
+        let launched = self.launch_steps(task);
+        self.groups[task.group].own.end();
+        launched
+    }
+
+    fn launch_steps(&mut self, task: ResidentTask<'_>) -> Result<()> {
         let ResidentTask { loss, group, plan, log, unit, output, .. } = task;
         self.data.turn = 1 - self.data.turn;
         let base = self.data.log().address;
@@ -236,7 +274,7 @@ impl CudaTrees {
         // What the statistics will be, unless they are wide.
         let planes = self.planes(&GradientQuantizer { unit: unit as u32, ..GradientQuantizer::default() });
         let search = self.resident_search(group, plan, unit, base);
-        let sums = base + 8 * log.sums as u64;
+        let (out, sums) = (base + 8 * log.sums as u64, self.own_leaf_sums(base + 8 * log.sums as u64));
         self.launch_root(&task, search, sums, &planes)?;
         let resident = self.first_level(search, log, plan.depth, base);
         self.launch_levels(group, &resident, plan.policy, &planes)?;
@@ -261,7 +299,10 @@ impl CudaTrees {
         };
         let cleared = self.groups[group].clear_behind(slots);
         let one = Some(&self.groups[group]).filter(|g| g.is_one_block() && g.bundles.is_none());
-        self.queue_leaves((loss, output, self.data.log().address), walk, 1 << plan.depth, sums, one, cleared, &values)
+        let (leaves, of_shard) = (1 << plan.depth, LeafValues::default());
+        let own_values = if self.peers.is_some() { &of_shard } else { &values };
+        self.queue_leaves((loss, output, self.data.log().address), walk, leaves, sums, one, cleared, own_values)?;
+        self.queue_leaves_of_all(self.data.log().address, out, leaves, log.found - log.sums, &values)
     }
 
     /// The search of a tree's nodes, whose quantizer the log at `base` begins with.
@@ -274,7 +315,7 @@ impl CudaTrees {
         let rules = SplitRules::new(plan, Scales { gradient: 1.0, hessian: 1.0 });
         let g = &self.groups[group];
         SplitSearch {
-            histograms: g.table(0),
+            histograms: g.search_table(0),
             features: self.feature_table.address,
             first_feature: g.first as u32,
             columns: self.columns as u32,
@@ -296,40 +337,52 @@ impl CudaTrees {
         let (drawn, guess) = (self.data.bag.is_some(), self.data.has_quantizer);
         let fused = !drawn && group == 0 && root_fits(self.queue.gpu(), self.groups[group].bins);
         // Where the root's pass sums all there is, nobody asks for the root's rows before its sums are known.
-        let alone = fused && planes.len() == 1 && self.groups[group].is_one_block();
-        let nodes = self.work.nodes.address;
-        if !alone {
+        let whole = fused && planes.len() == 1 && self.groups[group].is_one_block();
+        let (alone, together) = (whole && self.peers.is_none(), whole && self.peers.is_some());
+        let (nodes, summed) = (self.work.nodes.address, self.work.summed.address);
+        if !whole {
             let (len, list) = if drawn { (0, 0) } else { (self.data.rows as u32, IN_ORDER) };
             // SAFETY: the arguments are those of `tree_seed`.
-            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list) }?;
+            unsafe { launch!(self.queue, &self.kernels.seed, grid(1, 32, 0); &nodes, &len, &list, &summed) }?;
         }
         let begin = TreeStart {
             search,
             bins: self.groups[group].first_bins as u32,
             total: search.quantizer + 8 * QUANTIZER_WORDS as u64,
             split_inputs: search.split_inputs,
-            root: if alone { nodes } else { 0 },
+            root: if whole { nodes } else { 0 },
             sums,
             // And of their values, which are read along where nobody gives them any.
-            numbers: (log.found - log.sums) as u32,
+            numbers: if self.peers.is_some() { log.values - log.sums } else { log.found - log.sums } as u32,
             ..TreeStart::default()
         };
         let behind = if alone { begin } else { TreeStart::default() };
         if !fused {
             let list = self.lists[0].address;
-            self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
+            self.queue_own_quantizer(loss, output, unit)?;
             self.data.round(&self.queue, &self.kernels, loss, (tree, output), false, list, &self.work.nodes)?;
         } else if guess {
             self.guess_root(loss, (tree, output), unit, &behind)?;
         } else {
-            self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
+            self.queue_own_quantizer(loss, output, unit)?;
             self.sum_root(loss, (tree, output), false, &behind)?;
         }
+        if together {
+            return self.queue_all_reduce(group, 0..1, &begin);
+        }
         if !alone {
-            self.sum_narrow(group, planes, fused)?;
+            // The root in what is left of its planes and blocks.
+            self.queue_sum(group, 1, planes, fused)?;
+            self.queue_all_reduce(group, 0..1, &TreeStart::default())?;
             self.queue_start(&begin)?;
         }
         Ok(())
+    }
+
+    /// Queues the tree's quantizer.
+    fn queue_own_quantizer(&mut self, loss: &dyn Loss, output: usize, unit: bool) -> Result<()> {
+        self.data.find_magnitudes(&self.queue, &self.kernels, loss, output, unit)?;
+        self.queue_quantizer_of_all(unit, false)
     }
 
     /// What the levels of a tree grow by, as its first one has it.
@@ -369,15 +422,10 @@ impl CudaTrees {
                     None => self.queue_partition(group, n, on_the_way, read)?,
                 }
                 self.queue_sum(group, n as usize, planes, on_the_way)?;
+                self.queue_all_reduce(group, n as usize..2 * n as usize, &TreeStart::default())?;
             }
         }
         Ok(())
-    }
-
-    /// Sums the root in what is left of its planes and blocks.
-    fn sum_narrow(&mut self, group: usize, planes: &[Plane], first_done: bool) -> Result<()> {
-        self.work.summed.write(&self.queue, &[super::HistogramJob { node: 0, slot: 0 }])?;
-        self.queue_sum(group, 1, planes, first_done)
     }
 
     /// The search of a level and what becomes of it.
@@ -424,16 +472,25 @@ impl CudaTrees {
         unsafe { launch!(self.queue, &self.kernels.grow_level, grid(n.div_ceil(8), 256, 0); resident) }
     }
 
+    /// Makes room for the copy of a turn's log.
+    fn reserve_copy(&mut self, turn: usize, words: usize) -> Result<()> {
+        let gpu = self.queue.gpu();
+        let failed = |e| driver(gpu, "reading a tree", e);
+        let copy = &mut self.logs.copies[turn];
+        if copy.as_ref().is_none_or(|(room, _)| room.len() < words) {
+            // SAFETY: numbers of any bits; it is written before it is read.
+            let room = unsafe { gpu.context().alloc_pinned_with_flags(words, 0) }.map_err(failed)?;
+            *copy = Some((room, gpu.context().new_event(None).map_err(failed)?));
+        }
+        Ok(())
+    }
+
     /// Queues the copy of the log of the tree that was queued last.
     fn copy_log(&mut self, words: usize) -> Result<()> {
+        self.reserve_copy(self.data.turn, words)?;
         let (queue, gpu) = (&self.queue, self.queue.gpu());
         let failed = |e| driver(gpu, "reading a tree", e);
         let (turn, logs) = (self.data.turn, &mut self.logs);
-        if logs.copies[turn].as_ref().is_none_or(|(room, _)| room.len() < words) {
-            // SAFETY: numbers of any bits; it is written before it is read.
-            let room = unsafe { gpu.context().alloc_pinned_with_flags(words, 0) }.map_err(failed)?;
-            logs.copies[turn] = Some((room, gpu.context().new_event(None).map_err(failed)?));
-        }
         let Some((room, done)) = &mut logs.copies[turn] else { return Ok(()) };
         logs.grown.record(queue.stream()).map_err(failed)?;
         logs.stream.wait(&logs.grown).map_err(failed)?;

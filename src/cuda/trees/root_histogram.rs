@@ -12,7 +12,7 @@ use taiga_core::error::Result;
 use taiga_core::losses::Loss;
 use taiga_core::tree::split::Sums;
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// Rounds the statistics of a tree and sums the root's histogram; gives the root's sums.
     pub(crate) fn begin_root(&mut self, loss: &dyn Loss) -> Result<Sums> {
         let queue = &self.queue;
@@ -79,6 +79,7 @@ impl CudaTrees {
         unsafe {
             follow!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &packed_gradients, &slot, &piece)
         }?;
+        self.queue_quantizer_of_all(unit, true)?;
         self.sum_root(loss, (tree, output), true, begin)
     }
 

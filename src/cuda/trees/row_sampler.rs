@@ -13,7 +13,7 @@ use taiga_core::losses::Loss;
 /// Buckets of the keys that rows are drawn by.
 const BUCKETS: usize = 1 << 15;
 
-impl RowData {
+impl RowData<'_> {
     /// Whether every tree trains on all rows that train.
     pub fn keeps_all(&self) -> bool {
         self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0)
@@ -49,7 +49,11 @@ impl RowData {
             queue.clear(&mut counts.slice)?;
             // SAFETY: the arguments are those of `tree_keys`; `counts` has a number for each bucket.
             unsafe { launch!(queue, &kernels.keys, config; table, &held_out, &kind, &self.l2, &counts.address) }?;
-            KeyCounts::from_counts(counts.read(queue, BUCKETS)?.into_iter().map(u64::from).collect())
+            let mut counts = KeyCounts::from_counts(counts.read(queue, BUCKETS)?.into_iter().map(u64::from).collect());
+            if !self.of.is_whole() {
+                counts.complete(self.of.collective)?;
+            }
+            counts
         };
         let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
         let described = match draw {

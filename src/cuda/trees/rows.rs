@@ -3,21 +3,25 @@
 use super::buffers::{Buffer, Kernels};
 use super::gradient_quantizer::{BATCH, QUANTIZER_WORDS, quantizer_blocks};
 use super::group_derivatives::GroupedRows;
-use super::layouts::LossRows;
+use super::layouts::{LossRows, ShardMagnitudes};
 use super::loss_program::DeviceProgram;
 use super::risk_sets::DeviceRiskSets;
 use super::root_histogram::root_shape;
 use super::shared_tree::{Squares, draws_by_squares};
 use crate::runtime::Queue;
 use crate::{grid, launch};
+use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::losses::Loss;
 
 /// The rows of a fit on the device, one value a row unless it says otherwise.
-pub struct RowData {
+pub struct RowData<'a> {
     pub rows: usize,
+    /// The rows that these are of all, and where they are not all what they know of the tree's quantizer.
+    pub of: RowShard<'a>,
+    pub magnitudes: Option<Buffer<ShardMagnitudes>>,
     pub outputs: usize,
     /// `[target][row]`: one target, or one for each output.
     pub target: Buffer<f32>,
@@ -34,8 +38,8 @@ pub struct RowData {
     /// What rows count in this tree; none where all count 1.
     pub bag: Option<Buffer<f32>>,
     pub(super) held_out: Option<Buffer<u8>>,
-    /// The measured rows in order, and room for their scores.
-    pub(super) measured_rows: Option<(Buffer<u32>, Buffer<f32>)>,
+    /// The measured rows in order and how many they are, and room for their scores.
+    pub(super) measured_rows: Option<(Buffer<u32>, usize, Buffer<f32>)>,
     /// `[output][row]`: the leaf of the output's last tree; the leaves' values.
     pub leaf: Buffer<u16>,
     pub values: Vec<Buffer<f32>>,
@@ -74,7 +78,7 @@ pub struct RowData {
     pub(super) risk_sets: Option<DeviceRiskSets>,
 }
 
-impl RowData {
+impl<'a> RowData<'a> {
     /// Bytes on the device.
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
         let (rows, outputs) = (data.target.len() as u64, data.scores.len() as u64);
@@ -90,7 +94,7 @@ impl RowData {
     ///
     /// # Errors
     /// [`Error::Device`].
-    pub fn new(queue: &Queue, data: &TrainingData<'_>) -> Result<RowData> {
+    pub fn new(queue: &Queue, data: &TrainingData<'a>) -> Result<RowData<'a>> {
         let rows = data.target.len();
         let outputs = data.scores.len();
         let batches = rows.div_ceil(BATCH);
@@ -108,7 +112,10 @@ impl RowData {
         let measured = |row: &u32| data.measures_all || data.held_out.is_some_and(|h| h[*row as usize]);
         let measures = data.measures_all || data.held_out.is_some();
         let measured_rows = match measures.then(|| (0..rows as u32).filter(measured).collect::<Vec<u32>>()) {
-            Some(list) => Some((Buffer::copy_of(queue, "measured rows", &list)?, Buffer::new(queue, "measured scores", list.len())?)),
+            Some(list) => {
+                let room = Buffer::new(queue, "measured scores", list.len())?;
+                Some((Buffer::copy_of(queue, "measured rows", &list)?, list.len(), room))
+            }
             None => None,
         };
         let mut largest = Buffer::new(queue, "maxima", 2)?;
@@ -117,6 +124,8 @@ impl RowData {
         queue.clear(&mut arrived.slice)?;
         let mut out = RowData {
             rows,
+            of: data.shard,
+            magnitudes: if data.shard.is_whole() { None } else { Some(Buffer::new(queue, "scales", 1)?) },
             outputs,
             target: floats(
                 "targets",
@@ -190,6 +199,8 @@ impl RowData {
         let (gradient, hessian) = found.map_or((0, 0), |(gradient, hessian)| (gradient.address, hessian.address));
         LossRows {
             rows: self.rows as u64,
+            all: self.of.all as u64,
+            first: self.of.first as u64,
             target: self.target.address + 4 * self.first_target(output) as u64,
             weight: self.weight.as_ref().map_or(0, |w| w.address),
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
@@ -235,8 +246,8 @@ impl RowData {
 
     /// The scores of the measured rows, `[output][row]`.
     pub fn measured_scores(&self, queue: &Queue, kernels: &Kernels) -> Result<Vec<Vec<f32>>> {
-        let Some((list, room)) = &self.measured_rows else { return Ok(vec![vec![]; self.outputs]) };
-        let n = list.slice.len();
+        let Some((list, n, room)) = self.measured_rows.as_ref().filter(|(_, n, _)| *n > 0) else { return Ok(vec![vec![]; self.outputs]) };
+        let n = *n;
         let one = |output: usize| {
             let (scores, count) = (self.scores.address + 4 * (output * self.rows) as u64, n as u64);
             let config = grid(self.blocks, 256, 0);

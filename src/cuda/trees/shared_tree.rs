@@ -117,7 +117,7 @@ pub fn draws_by_squares(data: &TrainingData<'_>) -> bool {
     data.shared > 1 && matches!(data.row_sample, RowSample::Goss | RowSample::Mvs)
 }
 
-impl RowData {
+impl RowData<'_> {
     /// Draws the rows of a tree that the outputs from `first` on share; returns whether all that are drawn count 1.
     fn draw_together(
         &mut self,
@@ -142,7 +142,7 @@ impl RowData {
     }
 }
 
-impl CudaTrees {
+impl CudaTrees<'_> {
     /// Begins a tree that the outputs from this tree's first one on share: rows drawn, derivatives rounded, the root's histograms.
     ///
     /// # Errors

@@ -60,18 +60,37 @@ pub fn open(text: &str) -> Result<DeviceSet> {
     Ok(devices)
 }
 
-/// Checks that the GPU which a device's name names is there. A text that is no device's name is for the parameters' own check to tell.
+/// Parses the name of a set of devices, which may be several GPUs, and opens these: `"cuda:all"` becomes their numbers.
 ///
 /// # Errors
-/// Those of [`open`].
-pub fn check_present(text: &str) -> Result<()> {
-    if DeviceSet::parse(text).and_then(DeviceSet::at_most_one).is_ok() { open(text).map(drop) } else { Ok(()) }
+/// Those of [`DeviceSet::parse`], and for a GPU that is not there.
+pub fn open_all(text: &str) -> Result<DeviceSet> {
+    let devices = DeviceSet::parse(text)?;
+    let numbers = match &devices {
+        DeviceSet::Auto | DeviceSet::Cpu => return Ok(devices),
+        DeviceSet::Cuda(Gpus::First) => return gpu::open(None).map(|()| devices),
+        DeviceSet::Cuda(Gpus::Numbers(numbers)) => numbers.clone(),
+        DeviceSet::Cuda(Gpus::All) => {
+            gpu::open(None)?;
+            gpu::info().devices.iter().map(|device| device.number).collect()
+        }
+    };
+    numbers.iter().try_for_each(|number| gpu::open(Some(*number)))?;
+    Ok(DeviceSet::Cuda(Gpus::Numbers(numbers)))
 }
 
-/// Adds to what is wrong with a learner's parameters, given as a JSON object and parsed, that the GPU which they name is not there.
+/// Checks that the GPUs which a device's name names are there. A text that is no device's name is for the parameters' own check to tell.
 ///
 /// # Errors
-/// Those of `parsed`, and of [`open`] for a `device` that is one's name.
+/// Those of [`open_all`].
+pub fn check_present(text: &str) -> Result<()> {
+    if DeviceSet::parse(text).is_ok() { open_all(text).map(drop) } else { Ok(()) }
+}
+
+/// Adds to what is wrong with a learner's parameters, given as a JSON object and parsed, that the GPUs which they name are not there.
+///
+/// # Errors
+/// Those of `parsed`, and of [`open_all`] for a `device` that is one's name.
 ///
 /// ```
 /// use taiga_engine::device::with_device;

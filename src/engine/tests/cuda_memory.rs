@@ -19,6 +19,7 @@ use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, HistogramParams};
 use taiga_testing::contract::table;
 use taiga_testing::gpu::patterns;
+use taiga_testing::gpu::shards::shards;
 use taiga_testing::gpu::{Gpu, gpu, say};
 use taiga_testing::{Table, params, params_with};
 
@@ -42,6 +43,32 @@ fn memory_of_the_gpu() {
     the_limit_holds_and_what_was_used_last_stays(gpu);
     fits_are_the_same_from_columns_that_stayed(gpu);
     no_memory_left_is_an_error_and_then_it_works_again(gpu);
+    a_shard_without_memory_ends_the_others(gpu);
+}
+
+/// A fit on several shards of rows, one of which is refused memory sooner or later: nobody waits for it for ever, the error says what was
+/// short, and nothing of the fit stays.
+fn a_shard_without_memory_ends_the_others(gpu: &Gpu) {
+    let t = table(9_000, 6, "rmse", 11);
+    for (devices, policy) in shards().into_iter().zip(["symmetric", "leafwise", "depthwise", "leafwise"].into_iter().cycle()) {
+        let p = params(json!({ "rounds": 3, "policy": policy, "device": "cpu" }));
+        let expected = fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes();
+        let mut requests = 0;
+        let done = loop {
+            gpu.queue.gpu().release().expect("given back");
+            memory::limit_grants(Some(requests));
+            let done = taiga_core::learners::boosting::fit(&t.input(), &p, &devices, &Quiet);
+            memory::limit_grants(None);
+            match done {
+                Ok(model) => break model.to_bytes(),
+                Err(e) => assert!(e.is_device_memory(), "{devices:?}, {policy}, {requests} requests: {e}"),
+            }
+            requests += 1;
+        };
+        assert!(done == expected, "{devices:?}, {policy}: other bytes");
+        say(&format!("{devices:?}, {policy}: {requests} requests"));
+        assert!(requests > 20);
+    }
 }
 
 fn a_second_use_uploads_nothing(gpu: &Gpu) {

@@ -64,6 +64,17 @@ pub fn with_trees(
     absent(number)
 }
 
+pub fn with_several_trees(
+    numbers: &[u32],
+    _: &ThreadPool,
+    _: TrainingData<'_>,
+    _: usize,
+    _: &(dyn Fn() -> bool + Sync),
+    _: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
+) -> Result<()> {
+    absent(numbers.first().copied())
+}
+
 pub fn grow_forest<C: Code>(number: Option<u32>, _: &ForestWork<'_, C>) -> Result<GrownTrees> {
     absent(number)
 }

@@ -109,6 +109,17 @@ pub fn with_trees(
     body(&mut Failing(CpuTrees::new(pool, data, interrupted)?))
 }
 
+pub fn with_several_trees(
+    _: &[u32],
+    _: &ThreadPool,
+    _: TrainingData<'_>,
+    _: usize,
+    _: &(dyn Fn() -> bool + Sync),
+    _: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
+) -> Result<()> {
+    absent()
+}
+
 pub fn grow_forest<C: Code>(_: Option<u32>, _: &ForestWork<'_, C>) -> Result<GrownTrees> {
     Err(out_of_memory())
 }

@@ -11,6 +11,7 @@ mod forest;
 mod linear;
 mod numerics;
 mod predict;
+mod several_gpus;
 mod several_targets;
 mod shap;
 mod sparse_features;

@@ -1,0 +1,196 @@
+//! A fit whose rows lie on several GPUs has the bytes of one GPU's and of the CPU's. Where there is one GPU, it has several shards of the
+//! rows, each with a stream of its own, that exchange as GPUs do.
+
+use serde_json::json;
+use std::sync::atomic::{AtomicU32, Ordering};
+use taiga_core::learners::boosting as core;
+use taiga_engine::column::Column;
+use taiga_engine::column::{Bits, Chunk, FeatureType, Values};
+use taiga_engine::dataset::labels::Labels;
+use taiga_engine::dataset::monitor::Measure;
+use taiga_engine::dataset::{Input, Monitor, Quiet};
+use taiga_engine::device::{DeviceSet, device_info, open, open_all};
+use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_engine::{Error, Result};
+use taiga_testing::contract::table;
+use taiga_testing::gpu::shards::shards;
+use taiga_testing::gpu::{gpu, say};
+use taiga_testing::random_fits::{self, RandomFit};
+use taiga_testing::{Dice, POLICIES, Table, params_with};
+
+/// Panics unless all shards have the CPU's bytes.
+fn compare(input: &Input<'_>, params: &BoostingParams, what: &str) {
+    let on_cpu = BoostingParams { device: "cpu".into(), ..params.clone() };
+    let whole = fit(input, &on_cpu, &Quiet).unwrap_or_else(|e| panic!("{what}: {e}")).to_bytes();
+    for devices in shards() {
+        let dealt = core::fit(input, params, &devices, &Quiet).unwrap_or_else(|e| panic!("{what}, {:?}: {e}", devices.gpus));
+        assert!(dealt.to_bytes() == whole, "{what}: other bytes on {:?}, through the host: {}", devices.gpus, devices.through_host);
+    }
+}
+
+/// Proves equal bytes for few rows and for many, even and uneven, of fewer batches than there are shards and of more.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn any_number_of_rows() {
+    gpu();
+    say(&format!("GPUs: {}", device_info().devices.len()));
+    for rows in [2, 1023, 1024, 1025, 2048, 2049, 3333, 40_000] {
+        for policy in POLICIES {
+            let t = table(rows, 6, "rmse", 1);
+            compare(&t.input(), &params_with(json!({}), json!({ "policy": policy, "rounds": 6 })), &format!("{rows} rows, {policy}"));
+        }
+    }
+}
+
+/// Proves equal bytes, and equal errors, of fits drawn at random; `TAIGA_RANDOM_FITS` says how many. Those whose loss couples rows are
+/// told to take one GPU.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn random_fits() {
+    gpu();
+    let (cases, mut fitted, mut refused) = (random_fits::cases(150), 0, 0);
+    let sets = shards();
+    for case in 0..cases {
+        let drawn = RandomFit::new(case);
+        let input = drawn.input(Column::from_f64);
+        let whole = drawn.fit(&input, &BoostingParams { device: "cpu".into(), ..drawn.params.clone() });
+        let devices = &sets[case as usize % sets.len()];
+        let dealt = core::fit(&input, &drawn.params, devices, &Quiet).map(|model| model.to_bytes()).map_err(|e| e.to_string());
+        if dealt.as_ref().is_err_and(|e| e.contains("is fitted on one GPU")) {
+            refused += 1;
+            continue;
+        }
+        assert!(whole == dealt, "case {case} on {:?}: {:?} {:?}; {:?}", devices.gpus, whole.err(), dealt.err(), drawn.params);
+        fitted += u64::from(whole.is_ok());
+    }
+    say(&format!("{fitted} of {cases} random fits gave models on several shards, {refused} were told to take one GPU"));
+    assert!(refused < cases || cases == 0);
+}
+
+/// Proves equal bytes of trees that grow whole on the devices and are queued ahead: many rounds, several blocks of features, few bins and
+/// many, unit hessians and counts, statistics that become wide, deep trees.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn trees_that_are_queued_ahead() {
+    gpu();
+    for (rows, features, more) in [
+        (260_000, 28, json!({})),
+        (260_000, 28, json!({ "policy": "depthwise" })),
+        (50_000, 6, json!({ "loss": "rmse", "policy": "depthwise", "min_data_in_leaf": 20 })),
+        (50_000, 6, json!({ "loss": "rmse", "min_data_in_leaf": 20, "depth": 9 })),
+        (20_000, 70, json!({ "depth": 4 })),
+        (20_000, 70, json!({ "depth": 8, "policy": "depthwise", "min_data_in_leaf": 3 })),
+        (20_000, 5, json!({ "bins": 2, "depth": 3 })),
+        (9_000, 12, json!({ "depth": 12, "policy": "depthwise", "min_child_weight": 0, "rounds": 5 })),
+        (30_000, 5, json!({ "row_sample": "bernoulli", "row_fraction": 0.4, "policy": "depthwise" })),
+        (30_000, 5, json!({ "loss": "mae", "policy": "depthwise", "rounds": 5 })),
+        (30_000, 5, json!({ "loss": "poisson" })),
+    ] {
+        let loss = more.get("loss").and_then(|l| l.as_str()).unwrap_or("logloss").to_string();
+        let t = table(rows, features, &loss, 3);
+        let p = params_with(json!({ "rounds": 12, "loss": loss }), more.clone());
+        compare(&t.input(), &p, &format!("{rows} x {features}: {more}"));
+    }
+    let mut wide = table(30_000, 5, "rmse", 4);
+    let mut dice = Dice::new(4);
+    wide.weight = Some((0..30_000).map(|_| (dice.unit() * 40.0 - 20.0).exp2()).collect());
+    for policy in POLICIES {
+        compare(&wide.input(), &params_with(json!({ "rounds": 8 }), json!({ "policy": policy })), &format!("wide, {policy}"));
+    }
+}
+
+/// Proves equal bytes for classes, and where held-out rows, all of them on one GPU among others, decide when a fit ends.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn classes_and_held_out_rows() {
+    gpu();
+    let codes = table(30_000, 6, "rmse", 5).y().iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();
+    let several = Table::classes(table(30_000, 6, "rmse", 5).columns, codes, Labels::Integer((0..4).collect()));
+    for policy in POLICIES {
+        compare(&several.input(), &params_with(json!({ "rounds": 5 }), json!({ "policy": policy })), &format!("classes, {policy}"));
+        for (kind, held_out) in [|i: usize| i.is_multiple_of(5), |i| i < 4_000, |i| i > 29_000].into_iter().enumerate() {
+            let mut two = table(30_000, 6, "logloss", 6);
+            two.held_out = Some((0..30_000).map(held_out).collect());
+            let more = json!({ "policy": policy, "early_stopping": 2, "rounds": 30, "learning_rate": 0.8, "eval_train": kind == 1 });
+            compare(&two.input(), &params_with(json!({ "loss": "logloss" }), more), &format!("held out {kind}, {policy}"));
+        }
+    }
+}
+
+/// Proves equal bytes where columns come in chunks that no shard begins at, with nulls, of integers and Booleans.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn columns_in_chunks() {
+    gpu();
+    let rows = 5_000;
+    let t = table(rows, 2, "rmse", 7);
+    let bits: Vec<u8> = (0..rows as u32).map(|i| ((i * 37) >> 3) as u8).collect();
+    let whole: Vec<i32> = (0..rows as i32).map(|i| i * 7919 % 1000).collect();
+    let chunk = |from: usize, to: usize| Chunk::new(Values::I32(&whole[from..to]), Some(Bits::new(&bits, 3 + from, to - from)));
+    let mut input = t.input();
+    input.features.push(Column::new("i", FeatureType::Numeric, vec![chunk(0, 1), chunk(1, 2047), chunk(2047, 2050), chunk(2050, rows)]));
+    input.features.push(Column::new("b", FeatureType::Numeric, vec![Chunk::new(Values::Bool(Bits::new(&bits, 5, rows)), None)]));
+    for policy in POLICIES {
+        compare(&input, &params_with(json!({ "rounds": 5 }), json!({ "policy": policy })), policy);
+    }
+}
+
+/// Asks to stop after so many looks, or after a round.
+struct StopsAfter {
+    looks: AtomicU32,
+    round: u32,
+}
+
+impl Monitor for StopsAfter {
+    fn interrupted(&self) -> bool {
+        self.looks.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| Some(left.saturating_sub(1))) == Ok(0)
+    }
+
+    fn after_round(&self, done: u32, _: &[Measure]) -> Result<bool> {
+        if done < self.round { Ok(false) } else { Err(Error::Interrupted) }
+    }
+}
+
+/// Proves that a fit ends when it is asked to, wherever it is, and that the next one has the GPUs.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn a_fit_ends_when_asked_to() {
+    gpu();
+    let t = table(40_000, 6, "rmse", 8);
+    for policy in POLICIES {
+        let p = params_with(json!({ "rounds": 12 }), json!({ "policy": policy }));
+        for (looks, round) in [(0, 99), (1, 99), (7, 99), (40, 9), (99, 1), (99, 2), (99, 3), (999, 4), (999, 11)] {
+            for devices in shards() {
+                let ended = core::fit(&t.input(), &p, &devices, &StopsAfter { looks: AtomicU32::new(looks), round });
+                // Whole trees are not looked away from.
+                let goes_on = round > 12 && ended.is_ok();
+                assert!(goes_on || ended.is_err_and(|e| e == Error::Interrupted), "{policy}: goes on after {looks} looks, round {round}");
+            }
+        }
+    }
+    compare(&t.input(), &params_with(json!({}), json!({ "rounds": 3 })), "after fits that were ended");
+}
+
+/// Proves that names of several GPUs are looked up, that one that is there serves for all, and what is told where one is not.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn names_of_several_gpus() {
+    gpu();
+    let there = device_info().devices.len();
+    let all = open_all("cuda:all").expect("all that there are");
+    assert_eq!(all, DeviceSet::Cuda(taiga_engine::device::Gpus::Numbers((0..there as u32).collect())));
+    assert!(open_all("cuda:0,4000").is_err_and(|e| e.to_string().contains("cuda:4000")));
+    assert!(open_all("cuda:0,0").is_err_and(|e| e.to_string().contains("cuda:0,0")));
+    assert!(open("cuda:0,1").is_err_and(|e| e.to_string().contains("write \"cuda:0\"")));
+    let t = table(5_000, 4, "rmse", 9);
+    let on = |device: &str| fit(&t.input(), &params_with(json!({ "rounds": 4 }), json!({ "device": device })), &Quiet);
+    assert!(on("cuda:all").expect("a fit").to_bytes() == on("cpu").expect("a fit").to_bytes());
+    assert!(on("cuda:0,4000").is_err_and(|e| e.to_string().contains("cuda:4000")));
+    if there > 1 {
+        assert!(on("cuda:1,0").expect("a fit").to_bytes() == on("cpu").expect("a fit").to_bytes());
+    }
+    let ranked = table(3_000, 4, "lambdarank", 10);
+    let p = params_with(json!({ "rounds": 2 }), json!({ "loss": "lambdarank" }));
+    let told = core::fit(&ranked.input(), &p, &shards()[0], &Quiet).expect_err("groups are of one GPU").to_string();
+    assert!(told.contains("`device`") && told.contains("by group") && told.contains("write \"cuda\""), "{told}");
+}
