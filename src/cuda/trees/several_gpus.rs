@@ -26,6 +26,7 @@ use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode
 struct ShardEnd {
     end: RwLock<Option<LocalCollective>>,
     rendezvous: Arc<Rendezvous>,
+    rank: usize,
     world: usize,
     /// Whether an exchange failed: then another one's error says why.
     is_bereft: AtomicBool,
@@ -33,7 +34,8 @@ struct ShardEnd {
 
 impl ShardEnd {
     fn new(end: LocalCollective, rendezvous: &Arc<Rendezvous>) -> ShardEnd {
-        ShardEnd { world: end.world(), end: RwLock::new(Some(end)), rendezvous: rendezvous.clone(), is_bereft: AtomicBool::new(false) }
+        let (rank, world) = (end.rank(), end.world());
+        ShardEnd { rank, world, end: RwLock::new(Some(end)), rendezvous: rendezvous.clone(), is_bereft: AtomicBool::new(false) }
     }
 
     fn leave(&self) {
@@ -52,6 +54,10 @@ impl ShardEnd {
 }
 
 impl Collective for ShardEnd {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
     fn world(&self) -> usize {
         self.world
     }
@@ -64,8 +70,8 @@ impl Collective for ShardEnd {
         self.with(|end| end.sum(values))
     }
 
-    fn gather(&self, own: &[f64]) -> Result<Vec<f64>> {
-        self.with(|end| end.gather(own))
+    fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
+        self.with(|end| end.exchange(pieces))
     }
 }
 
