@@ -11,7 +11,6 @@ mod forest;
 mod linear;
 mod numerics;
 mod predict;
-mod several_gpus;
 mod several_targets;
 mod shap;
 mod sparse_features;

@@ -1,8 +1,12 @@
 //! A fit whose rows lie on several GPUs has the bytes of one GPU's and of the CPU's. Where there is one GPU, it has several shards of the
 //! rows, each with a stream of its own, that exchange as GPUs do.
+//!
+//! A program of its own, in which tests with shards of one GPU have the GPUs for themselves: such shards wait for each other on one device,
+//! and what else the process does there can keep one of them from beginning.
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 use taiga_core::learners::boosting as core;
 use taiga_engine::column::Column;
 use taiga_engine::column::{Bits, Chunk, FeatureType, Values};
@@ -17,6 +21,13 @@ use taiga_testing::gpu::shards::shards;
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, POLICIES, Table, params_with};
+
+/// Held by whoever has shards of one GPU, and alone by whoever does other work on the GPUs meanwhile.
+static GPUS: RwLock<()> = RwLock::new(());
+
+fn shared() -> RwLockReadGuard<'static, ()> {
+    GPUS.read().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Panics unless all shards have the CPU's bytes.
 fn compare(input: &Input<'_>, params: &BoostingParams, what: &str) {
@@ -33,6 +44,7 @@ fn compare(input: &Input<'_>, params: &BoostingParams, what: &str) {
 #[ignore = "needs a GPU: make test-cuda"]
 fn any_number_of_rows() {
     gpu();
+    let _shared = shared();
     say(&format!("GPUs: {}", device_info().devices.len()));
     for rows in [2, 1023, 1024, 1025, 2048, 2049, 3333, 40_000] {
         for policy in POLICIES {
@@ -48,6 +60,7 @@ fn any_number_of_rows() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn random_fits() {
     gpu();
+    let _shared = shared();
     let (cases, mut fitted, mut refused) = (random_fits::cases(150), 0, 0);
     let sets = shards();
     for case in 0..cases {
@@ -73,6 +86,7 @@ fn random_fits() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn trees_that_are_queued_ahead() {
     gpu();
+    let _shared = shared();
     for (rows, features, more) in [
         (260_000, 28, json!({})),
         (260_000, 28, json!({ "policy": "depthwise" })),
@@ -104,6 +118,7 @@ fn trees_that_are_queued_ahead() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn classes_and_held_out_rows() {
     gpu();
+    let _shared = shared();
     let codes = table(30_000, 6, "rmse", 5).y().iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();
     let several = Table::classes(table(30_000, 6, "rmse", 5).columns, codes, Labels::Integer((0..4).collect()));
     for policy in POLICIES {
@@ -122,6 +137,7 @@ fn classes_and_held_out_rows() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn columns_in_chunks() {
     gpu();
+    let _shared = shared();
     let rows = 5_000;
     let t = table(rows, 2, "rmse", 7);
     let bits: Vec<u8> = (0..rows as u32).map(|i| ((i * 37) >> 3) as u8).collect();
@@ -156,6 +172,7 @@ impl Monitor for StopsAfter {
 #[ignore = "needs a GPU: make test-cuda"]
 fn a_fit_ends_when_asked_to() {
     gpu();
+    let _shared = shared();
     let t = table(40_000, 6, "rmse", 8);
     for policy in POLICIES {
         let p = params_with(json!({ "rounds": 12 }), json!({ "policy": policy }));
@@ -176,6 +193,7 @@ fn a_fit_ends_when_asked_to() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn names_of_several_gpus() {
     gpu();
+    let _shared = shared();
     let there = device_info().devices.len();
     let all = open_all("cuda:all").expect("all that there are");
     assert_eq!(all, DeviceSet::Cuda(taiga_engine::device::Gpus::Numbers((0..there as u32).collect())));
@@ -193,4 +211,39 @@ fn names_of_several_gpus() {
     let p = params_with(json!({ "rounds": 2 }), json!({ "loss": "lambdarank" }));
     let told = core::fit(&ranked.input(), &p, &shards()[0], &Quiet).expect_err("groups are of one GPU").to_string();
     assert!(told.contains("`device`") && told.contains("by group") && told.contains("write \"cuda\""), "{told}");
+}
+
+/// Proves that fits on several GPUs end, with equal bytes, while other threads fit, predict and come and go on the same GPUs.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn beside_other_work_on_the_same_gpus() {
+    gpu();
+    let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
+    let there = device_info().devices.len();
+    let t = table(60_000, 12, "rmse", 11);
+    let on = |device: &str, rounds: u32| {
+        let p = params_with(json!({ "rounds": rounds }), json!({ "device": device, "policy": POLICIES[rounds as usize % 3] }));
+        fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes()
+    };
+    let wanted: Vec<Vec<u8>> = (10..16).map(|rounds| on("cpu", rounds)).collect();
+    let done = AtomicU32::new(0);
+    std::thread::scope(|scope| {
+        for device in 0..there {
+            let (done, on, wanted) = (&done, &on, &wanted);
+            scope.spawn(move || {
+                let mut rounds = 10;
+                while done.load(Ordering::SeqCst) == 0 {
+                    assert!(on(&format!("cuda:{device}"), rounds) == wanted[rounds as usize - 10], "one GPU");
+                    rounds = 10 + (rounds - 9) % 6;
+                }
+            });
+        }
+        for turn in 0..8 {
+            for (rounds, wanted) in (10..16).zip(&wanted) {
+                assert!(on("cuda:all", rounds) == *wanted, "all GPUs, turn {turn}");
+            }
+        }
+        done.store(1, Ordering::SeqCst);
+    });
+    say(&format!("48 fits on {there} GPUs beside others on each"));
 }
