@@ -205,7 +205,7 @@ fn fit_folds(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
         })?;
         let (of_row, models) = fitted.unwrap_or_else(|| (vec![NO_FOLD; parts.target.len()], vec![]));
         let of_row: Vec<Option<IdxSize>> = of_row.into_iter().map(|fold| (fold != NO_FOLD).then_some(fold as IdxSize)).collect();
-        let fold = UInt32Chunked::from_iter_options("fold".into(), of_row.iter().map(|fold| fold.map(|fold| fold as u32)));
+        let fold = UInt32Chunked::from_iter_options("fold".into(), of_row.iter().copied());
         let models = match models.is_empty() {
             true => BinaryChunked::full_null("model".into(), of_row.len()),
             false => BinaryChunked::from_slice("model".into(), &models).take(&IdxCa::new("".into(), of_row))?,
