@@ -168,31 +168,9 @@ def features(problems: Problems, target: IntoColumn, columns: tuple[IntoColumns,
     return exprs
 
 
-def expr(
-    problems: Problems,
-    columns: list[pl.Expr],
-    roles: Mapping[str, IntoColumns | None],
-    params: str,
-    *,
-    selected: Selected | None = None,
-    progress: object,
-    on_error: OnError,
-    metadata: Metadata | None,
-    training: Training | None = None,
-) -> pl.Expr:
-    """The expression of a fit, which makes one model."""
-    inputs, kwargs = call(
-        problems,
-        columns,
-        roles,
-        params,
-        selected=selected,
-        progress=progress,
-        on_error=on_error,
-        metadata=metadata,
-        training=training,
-    )
-    return _plugin.scalar(problems.function, inputs, kwargs).alias("model")
+def expr(function: str, own: tuple[list[pl.Expr], dict[str, object]]) -> pl.Expr:
+    """The expression of a fit, which makes one model, of its `call`."""
+    return _plugin.scalar(function, *own).alias("model")
 
 
 def call(

@@ -179,7 +179,7 @@ def fit_forest(
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, ForestParams, _taiga.forest_problems)
     roles = {"target": target, "weight": weight}
-    return _fit.expr(
+    call = _fit.call(
         problems,
         columns,
         roles,
@@ -189,3 +189,4 @@ def fit_forest(
         on_error=on_error,
         metadata=metadata,
     )
+    return _fit.expr("fit_forest", call)

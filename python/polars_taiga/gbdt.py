@@ -601,7 +601,7 @@ def fit_gbdt(
         "lower": lower,
         "upper": upper,
     }
-    return _fit.expr(
+    call = _fit.call(
         own.problems,
         own.columns,
         {**roles, **own.roles},
@@ -612,6 +612,7 @@ def fit_gbdt(
         metadata=metadata,
         training=_fit.Training(init_model, snapshot, snapshot_every, callback, verbose, collective),
     )
+    return _fit.expr("fit_gbdt", call)
 
 
 class GbdtCall:

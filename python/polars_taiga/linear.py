@@ -186,4 +186,5 @@ def fit_sparse_lr(
     held_out = eval is not None
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
     roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
-    return _fit.expr(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)
+    own = _fit.call(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)
+    return _fit.expr("fit_sparse_lr", own)

@@ -13,6 +13,7 @@ pub use bits::Bits;
 
 use self::categories::{Categories, CategoryColumn};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The values of one chunk, in their own type.
 #[derive(Clone, Copy, Debug)]
@@ -164,6 +165,15 @@ impl<'a> Chunk<'a> {
     /// Returns the values; those that are null hold anything.
     pub fn values(&self) -> Values<'a> {
         self.values
+    }
+
+    /// Returns `len` of the rows from `start` on.
+    ///
+    /// # Panics
+    /// When there are fewer.
+    #[must_use]
+    pub fn slice(&self, start: usize, len: usize) -> Chunk<'a> {
+        Chunk { values: self.values.slice(start, len), validity: self.validity.map(|v| v.slice(start, len)) }
     }
 
     /// Appends the values at `indices` to `out`; nulls as NaN.
@@ -386,11 +396,33 @@ impl<'a> Column<'a> {
     /// ```
     #[must_use]
     pub fn slice(&self, start: usize, len: usize) -> Column<'a> {
+        let own = Column::new(self.name.as_str(), self.dtype.clone(), self.chunks_of(start, len));
+        Column { categories: self.categories, width: self.width, ..own }
+    }
+
+    /// Returns the rows `rows` of a column of numbers, and behind them those of another chunk.
+    ///
+    /// ```
+    /// use taiga_core::column::{Chunk, Column, Values};
+    /// let column = Column::from_f64("x", &[1.0, 2.0, 3.0]);
+    /// let part = column.with_behind(1..3, Chunk::new(Values::F64(&[9.0]), None));
+    /// assert_eq!(part.to_f64(), [2.0, 3.0, 9.0]);
+    /// ```
+    ///
+    /// # Panics
+    /// When there are no such rows.
+    #[must_use]
+    pub fn with_behind(&self, rows: Range<usize>, behind: Chunk<'a>) -> Column<'a> {
+        let mut chunks = self.chunks_of(rows.start, rows.len());
+        chunks.push(behind);
+        Column::new(self.name.as_str(), self.dtype.clone(), chunks)
+    }
+
+    /// The chunks of `len` rows from `start` on.
+    fn chunks_of(&self, start: usize, len: usize) -> Vec<Chunk<'a>> {
         let mut chunks = vec![];
-        self.segments(start, len, |chunk, inner, _, n| {
-            chunks.push(Chunk::new(chunk.values.slice(inner, n), chunk.validity.map(|v| v.slice(inner, n))));
-        });
-        Column { categories: self.categories, width: self.width, ..Column::new(self.name.as_str(), self.dtype.clone(), chunks) }
+        self.segments(start, len, |chunk, inner, _, n| chunks.push(chunk.slice(inner, n)));
+        chunks
     }
 
     /// Returns where the values of the first chunk begin; 0 where there are none.

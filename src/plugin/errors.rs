@@ -58,7 +58,7 @@ pub fn values(name: &str, message: impl std::fmt::Display) -> PolarsError {
 }
 
 /// The error's text, without the name of its kind.
-pub fn text(error: PolarsError) -> String {
+pub fn text(error: &PolarsError) -> String {
     match error {
         PolarsError::ComputeError(message)
         | PolarsError::NoData(message)
@@ -103,7 +103,7 @@ pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> Pol
         Ok(Ok(value)) => return Ok(value),
         Ok(Err(error)) => {
             let class = class_of(&error);
-            let message = format!("{function}: {}", text(error)).replace('\0', "\\0");
+            let message = format!("{function}: {}", text(&error)).replace('\0', "\\0");
             if let Some(class) = class {
                 note(class, &message);
             }

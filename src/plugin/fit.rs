@@ -104,25 +104,15 @@ fn located(error: PolarsError, target: &Series, on_error: OnError) -> PolarsErro
     };
     // Null is what stands for all of them.
     let others = if on_error == OnError::Null { "" } else { "; on_error=\"null\" would go on with others" };
-    errors::of_rows(fault, format!("{} (a fit of {rows}{others})", errors::text(error)))
+    errors::of_rows(fault, format!("{} (a fit of {rows}{others})", errors::text(&error)))
 }
 
 impl FitKwargs {
-    /// The parameters, with the names that selectors give in the input.
-    fn params(&self, fields: &InputSchema) -> PolarsResult<serde_json::Value> {
-        let mut params = serde_json::from_str(&self.params).map_err(|e| errors::data(format!("params: {e}")))?;
+    /// The parameters of a JSON object, with the names that selectors give in the input.
+    fn params(&self, text: &str, fields: &InputSchema) -> PolarsResult<serde_json::Value> {
+        let mut params = serde_json::from_str(text).map_err(|e| errors::data(format!("params: {e}")))?;
         selections::fill_in(&mut params, &self.selections, fields)?;
         Ok(params)
-    }
-
-    /// The parameters as Python gave them.
-    pub fn params_text(&self) -> &str {
-        &self.params
-    }
-
-    /// The selectors among the parameters.
-    pub fn selections(&self) -> &[Selection] {
-        &self.selections
     }
 
     /// What the user says of the model.
@@ -399,8 +389,22 @@ pub fn checked<P>(
     from_json: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>,
     check: impl FnOnce(&InputSchema, &P) -> PolarsResult<()>,
 ) -> PolarsResult<P> {
+    checked_params(input, kwargs, &kwargs.params, from_json, check)
+}
+
+/// [`checked`] of parameters that stand in place of those of the call, as JSON.
+///
+/// # Errors
+/// As above.
+pub fn checked_params<P>(
+    input: &DataType,
+    kwargs: &FitKwargs,
+    text: &str,
+    from_json: impl FnOnce(&serde_json::Value) -> taiga_engine::Result<P>,
+    check: impl FnOnce(&InputSchema, &P) -> PolarsResult<()>,
+) -> PolarsResult<P> {
     let fields = InputSchema::new(input)?;
-    let given = kwargs.params(&fields)?;
+    let given = kwargs.params(text, &fields)?;
     let params = with_device(&given, from_json(&given)).map_err(errors::compute)?;
     check(&fields, &params).map(|()| params)
 }

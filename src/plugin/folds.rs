@@ -10,12 +10,12 @@ use crate::predict::measured::{Call, metric_of};
 use crate::predict::score::values_of;
 use crate::schema::{InputSchema, is_known};
 use crate::times::TimeColumns;
-use crate::{categories, errors, selections};
+use crate::{categories, errors, fit};
 use polars::prelude::*;
 use serde::Deserialize;
 use taiga_engine::dataset::Input;
 use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
-use taiga_engine::device::{DeviceSet, with_device};
+use taiga_engine::device::DeviceSet;
 use taiga_engine::learners::boosting::cross_validation::FoldModel;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::GivenColumns;
@@ -98,23 +98,18 @@ impl MeasuredKwargs {
 }
 
 /// Checks what names and types tell of the folds' fits.
-fn checked(input: &DataType, fit: &FitKwargs, params: &serde_json::Value) -> PolarsResult<BoostingParams> {
-    let fields = InputSchema::new(input)?;
-    let mut params = params.clone();
-    selections::fill_in(&mut params, fit.selections(), &fields)?;
-    let params = with_device(&params, BoostingParams::from_json(&params)).map_err(errors::compute)?;
+fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     // Each fold is held out where something has to be measured.
-    check_given(&fields, &params, GivenColumns { held_out: true, ..given(&fields) })?;
-    if let Some(fold) = fields.one("fold")?.filter(|field| is_known(field.dtype()))
-        && fold.dtype().is_nested()
-    {
-        return Err(errors::mistyped(fold.name(), format!("its type is {}, which tells no folds", fold.dtype())));
+    check_given(fields, params, GivenColumns { held_out: true, ..given(fields) })?;
+    match fields.one("fold")?.filter(|fold| is_known(fold.dtype()) && fold.dtype().is_nested()) {
+        Some(fold) => Err(errors::mistyped(fold.name(), format!("its type is {}, which tells no folds", fold.dtype()))),
+        None => Ok(()),
     }
-    Ok(params)
 }
 
-fn json(text: &str) -> PolarsResult<serde_json::Value> {
-    serde_json::from_str(text).map_err(|e| errors::data(format!("params: {e}")))
+/// The parameters of the folds' fits, checked.
+fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
+    fit::checked(input, kwargs, BoostingParams::from_json, check)
 }
 
 /// Of each row, the place of its value among the distinct ones, and how many these are; [`NO_FOLD`] where it is null.
@@ -185,15 +180,14 @@ fn field_of_folds() -> DataType {
 }
 
 fn folds_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
-    let check = || checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?);
+    let check = || checked(inputs[0].dtype(), &kwargs.fit);
     errors::guarded("fit_folds", check).map(|_| Field::new("folds".into(), field_of_folds()))
 }
 
 /// By row, its fold and the model that has not seen it.
 fn fit_folds(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
-    let params = || checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?);
     called("fit_folds", inputs, |parts| {
-        let params = params()?;
+        let params = checked(inputs[0].dtype(), &kwargs.fit)?;
         let fitted = kwargs.fit.on_error.apply(&parts.target, |_| {
             read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
                 let folds = kwargs.division.folds(parts, input)?;
@@ -284,7 +278,7 @@ fn tested(parts: &Parts, folds: &Folds) -> PolarsResult<Vec<Tested>> {
 /// An error of the plugin, on its way through the engine.
 fn through(error: PolarsError) -> taiga_engine::Error {
     let fault = errors::rows_fault(&error);
-    let data = taiga_engine::Error::Data(errors::text(error).to_string());
+    let data = taiga_engine::Error::Data(errors::text(&error));
     match fault {
         Some(taiga_engine::error::RowsFault::Degenerate) => data.degenerate(),
         Some(taiga_engine::error::RowsFault::Values) => data.of_values(),
@@ -306,7 +300,7 @@ const CROSS_VALIDATION: &str = "cross_validation";
 
 fn cross_validate_field(inputs: &[Field], kwargs: CrossValidateKwargs) -> PolarsResult<Field> {
     errors::guarded("cross_validate", || {
-        checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?)?;
+        checked(inputs[0].dtype(), &kwargs.fit)?;
         let counts = ["fold", "train_rows", "test_rows", "rounds"].map(|name| Field::new(name.into(), DataType::UInt32));
         let metrics = kwargs.measured.names.iter().map(|name| Field::new(name.into(), DataType::Float64));
         let models = kwargs.models.then(|| Field::new("model".into(), DataType::Binary));
@@ -317,7 +311,7 @@ fn cross_validate_field(inputs: &[Field], kwargs: CrossValidateKwargs) -> Polars
 /// A row for each fold: its sizes, the rounds of its model, and what that is worth.
 fn cross_validate(inputs: &[Series], kwargs: CrossValidateKwargs) -> Answer {
     called("cross_validate", inputs, |parts| {
-        let params = checked(inputs[0].dtype(), &kwargs.fit, &json(kwargs.fit.params_text())?)?;
+        let params = checked(inputs[0].dtype(), &kwargs.fit)?;
         let metrics = kwargs.measured.metrics()?;
         read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
             let folds = kwargs.division.folds(parts, input)?;
@@ -355,7 +349,7 @@ impl SearchKwargs {
     /// The parameters of each trial, checked.
     fn trials(&self, input: &DataType) -> PolarsResult<Vec<BoostingParams>> {
         let of = |(number, text): (usize, &String)| {
-            let params = json(text).and_then(|params| checked(input, &self.fit, &params));
+            let params = fit::checked_params(input, &self.fit, text, BoostingParams::from_json, check);
             params.map_err(|e| e.wrap_msg(|text| format!("trial {number}: {text}")))
         };
         self.trials.iter().enumerate().map(of).collect()

@@ -97,7 +97,7 @@ impl Together {
         check_first_run(self.fit)?;
         let _taken = Taken::new(&options)?;
         let collective = TcpCollective::join(&options).map_err(errors::compute)?;
-        self.body(&collective, parts, categorical, body).inspect_err(|error| collective.end_with(&error_text(error)))
+        self.body(&collective, parts, categorical, body).inspect_err(|error| collective.end_with(&errors::text(error)))
     }
 
     fn body<T>(
@@ -115,12 +115,6 @@ impl Together {
         let all = parts.of_all_rows(categorical, |column| gather(collective, column))?;
         body(&all, OwnRows { collective, first, count })
     }
-}
-
-/// An error's text without the name of its kind.
-fn error_text(error: &PolarsError) -> String {
-    let text = error.to_string();
-    text.split_once(": ").map_or(text.clone(), |(_, rest)| rest.to_string())
 }
 
 fn of_engine<T>(result: taiga_engine::Result<T>) -> PolarsResult<T> {

@@ -33,15 +33,6 @@ impl<'a> Bits<'a> {
         self.bytes
     }
 
-    /// Returns `len` of the bits from bit `start` on.
-    ///
-    /// # Panics
-    /// When there are not so many.
-    pub fn part(&self, start: usize, len: usize) -> Bits<'a> {
-        assert!(start + len <= self.len, "bits {start}..{} of {}", start + len, self.len);
-        Bits { offset: self.offset + start, len, ..*self }
-    }
-
     /// Returns the number of bits.
     pub fn len(&self) -> usize {
         self.len

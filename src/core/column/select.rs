@@ -56,35 +56,6 @@ macro_rules! convert {
     };
 }
 
-/// Returns rows `start .. start + len` of a chunk.
-fn part_of<'a>(chunk: &Chunk<'a>, start: usize, len: usize) -> Chunk<'a> {
-    let values = convert!(chunk.values(), Values => Values, |v| &v[start..start + len], {
-        Values::Bool(bits) => Values::Bool(bits.part(start, len)),
-        Values::Decimal(v, scale) => Values::Decimal(&v[start..start + len], scale),
-    });
-    Chunk::new(values, chunk.validity().map(|bits| bits.part(start, len)))
-}
-
-impl<'a> Column<'a> {
-    /// Returns the rows `rows` of a column of numbers, and `behind` them those of another chunk.
-    ///
-    /// ```
-    /// use taiga_core::column::{Chunk, Column, Values};
-    /// let column = Column::from_f64("x", &[1.0, 2.0, 3.0]);
-    /// let part = column.part(1..3, Chunk::new(Values::F64(&[9.0]), None));
-    /// assert_eq!(part.to_f64(), [2.0, 3.0, 9.0]);
-    /// ```
-    ///
-    /// # Panics
-    /// When there are no such rows.
-    pub fn part(&self, rows: std::ops::Range<usize>, behind: Chunk<'a>) -> Column<'a> {
-        let mut chunks = vec![];
-        self.segments(rows.start, rows.len(), |chunk, inner, _, n| chunks.push(part_of(chunk, inner, n)));
-        chunks.push(behind);
-        Column::new(self.name(), self.dtype().clone(), chunks)
-    }
-}
-
 /// One chunk that is owned.
 pub struct OwnedChunk {
     values: OwnedValues,

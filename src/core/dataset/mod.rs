@@ -76,6 +76,7 @@ impl Target<'_> {
 }
 
 /// The table that a model is fitted on. All columns have the same length.
+#[derive(Clone)]
 pub struct Input<'a> {
     pub features: Vec<Column<'a>>,
     pub target: Target<'a>,
@@ -108,16 +109,7 @@ pub struct LossColumns<'a> {
 impl Input<'_> {
     /// Returns the same table with other features.
     pub fn with_features<'s>(&'s self, features: Vec<Column<'s>>) -> Input<'s> {
-        Input {
-            features,
-            target: self.target.clone(),
-            target_name: self.target_name.clone(),
-            weight: self.weight.clone(),
-            baseline: self.baseline.clone(),
-            held_out: self.held_out,
-            loss_columns: self.loss_columns.clone(),
-            evaluation: self.evaluation.clone(),
-        }
+        Input { features, ..self.clone() }
     }
 
     /// The number of rows that are measured on and not trained on.

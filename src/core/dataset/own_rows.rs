@@ -218,7 +218,7 @@ impl<'a> WholeBlocks<'a> {
                 (come, single) if single.len() == come.len() => Chunk::new(Values::F32(single), None),
                 (come, _) => Chunk::new(Values::F64(come), None),
             };
-            *column = column.part(self.stay.clone(), come);
+            *column = column.with_behind(self.stay.clone(), come);
         }
         features
     }

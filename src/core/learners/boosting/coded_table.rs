@@ -23,6 +23,8 @@ pub struct CodedTable<'a> {
     codes: Vec<Vec<u8>>,
     /// What stands for numeric columns that can't split.
     zeros: Vec<u8>,
+    /// By row, whether its weight is 0; none where that is none of them.
+    idle: Option<Vec<bool>>,
     params: BorderParams,
     _reserved: Reservation,
 }
@@ -38,7 +40,10 @@ impl<'a> CodedTable<'a> {
         let what = format!("the codes of {rows} rows and {} features", input.features.len());
         let reserved = memory::reserve(&what, bytes, "take fewer rows or features")?;
         let borders = params.border_params();
-        let coded = pool.enter(|| match rows_that_count(input) {
+        let weight = input.weight.as_ref().map(Column::to_f64).filter(|weight| weight.contains(&0.0));
+        let idle: Option<Vec<bool>> = weight.map(|weight| weight.iter().map(|w| *w == 0.0).collect());
+        let counting: Option<Vec<usize>> = idle.as_ref().map(|idle| (0..rows).filter(|row| !idle[*row]).collect());
+        let coded = pool.enter(|| match counting {
             None => coded::code_features(input, &OwnRows::whole(rows), &borders, pool, interrupted),
             Some(counted) => {
                 let own = OwnRows::whole(counted.len());
@@ -59,12 +64,17 @@ impl<'a> CodedTable<'a> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        Ok(CodedTable { input, coded, codes, zeros: vec![0; rows], params: borders, _reserved: reserved })
+        Ok(CodedTable { input, coded, codes, zeros: vec![0; rows], idle, params: borders, _reserved: reserved })
     }
 
     /// Returns the table as it was before.
     pub fn input(&self) -> &'a Input<'a> {
         self.input
+    }
+
+    /// Returns whether a row's weight is 0, as if it were not there.
+    pub fn is_idle(&self, row: usize) -> bool {
+        self.idle.as_ref().is_some_and(|idle| idle[row])
     }
 
     /// Returns the number of rows.
@@ -100,22 +110,8 @@ impl<'a> CodedTable<'a> {
             let own = codes.next_if(|((own, _), _)| *own as usize == index).map_or(&self.zeros, |(_, codes)| codes);
             Column::new(column.name(), column.dtype().clone(), vec![Chunk::new(Values::U8(own), None)])
         };
-        let table = Input {
-            features: self.input.features.iter().enumerate().map(of_column).collect(),
-            target: self.input.target.clone(),
-            target_name: self.input.target_name.clone(),
-            weight: self.input.weight.clone(),
-            baseline: self.input.baseline.clone(),
-            held_out,
-            loss_columns: self.input.loss_columns.clone(),
-            evaluation: self.input.evaluation.clone(),
-        };
+        let features = self.input.features.iter().enumerate().map(of_column).collect();
+        let table = Input { features, held_out, ..self.input.clone() };
         Counted::new(&table, rows)
     }
-}
-
-/// Returns the rows whose weight is not 0; none where that is all of them.
-pub fn rows_that_count(input: &Input<'_>) -> Option<Vec<usize>> {
-    let weight = input.weight.as_ref().map(Column::to_f64)?;
-    weight.contains(&0.0).then(|| (0..weight.len()).filter(|row| weight[*row] != 0.0).collect())
 }

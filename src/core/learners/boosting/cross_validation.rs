@@ -4,7 +4,7 @@
 //! All folds share one coding of the numeric columns, whose borders come from all rows; of the target and of categories a model knows its own
 //! rows alone. But for the borders, each is the model of a fit to those rows by themselves. Fits run side by side, which shows in none.
 
-use super::coded_table::{CodedTable, rows_that_count};
+use super::coded_table::CodedTable;
 use super::continued::FitOptions;
 use super::fit::threads;
 use super::model::Model;
@@ -47,7 +47,7 @@ pub struct FoldModel {
 /// Those of the fits, saying which fold; [`Error::Memory`]; [`Error::Interrupted`].
 pub fn fit_folds(input: &Input<'_>, params: &BoostingParams, folds: &Folds, fits: Fits<'_>) -> Result<Vec<FoldModel>> {
     let table = coded(input, params, fits.monitor)?;
-    fit_each(&table, &[(params, &table)], folds, fits, |_, fitted| Ok(fitted)).map(|fitted| fitted.into_iter().flatten().collect())
+    fit_each(&[(params, &table)], folds, fits, |_, fitted| Ok(fitted)).map(|fitted| fitted.into_iter().flatten().collect())
 }
 
 /// Codes a table for fits by such parameters.
@@ -66,18 +66,12 @@ pub fn coded<'a>(input: &'a Input<'a>, params: &BoostingParams, monitor: &dyn Mo
 /// # Errors
 /// As [`fit_folds`], and those of `finish`.
 pub fn fit_each<R: Send>(
-    of: &CodedTable<'_>,
     each: &[(&BoostingParams, &CodedTable<'_>)],
     folds: &Folds,
     Fits { fit, stay_here, monitor }: Fits<'_>,
     finish: impl Fn((usize, usize), FoldModel) -> Result<R> + Sync,
 ) -> Result<Vec<Vec<R>>> {
-    let input = of.input();
-    let idle = rows_that_count(input).map(|counting| {
-        let mut idle = vec![true; of.len()];
-        counting.into_iter().for_each(|row| idle[row] = false);
-        idle
-    });
+    let Some((_, of)) = each.first() else { return Ok(vec![]) };
     let (count, fits) = (folds.count as usize, folds.count as usize * each.len());
     let asked = pools::asked(each.iter().filter_map(|(params, _)| params.n_threads).max());
     let progress = Progress { monitor, told: Mutex::new(vec![(0, 0); fits]) };
@@ -85,7 +79,7 @@ pub fn fit_each<R: Send>(
         let ((params, table), fold) = (each[number / count], number % count);
         let params = BoostingParams { n_threads: Some(threads as u32), ..params.clone() };
         let of_fold = OfFit { progress: &progress, number };
-        let fitted = fit_fold(table, &params, idle.as_deref(), folds.fold(fold as u32), fit, &of_fold);
+        let fitted = fit_fold(table, &params, folds.fold(fold as u32), fit, &of_fold);
         let fitted = fitted.map_err(|error| error.within(&format!("fold {fold} of {count}")))?;
         finish((number / count, fold), fitted)
     };
@@ -135,16 +129,15 @@ fn shares(fits: usize, threads: usize, most: usize) -> Vec<Share> {
     share(0..even, lanes).into_iter().chain(share(even..fits, (fits - even).max(1))).collect()
 }
 
-/// Fits the model of one fold. `idle`: rows of weight 0.
+/// Fits the model of one fold.
 fn fit_fold(
     table: &CodedTable<'_>,
     params: &BoostingParams,
-    idle: Option<&[bool]>,
     Fold { mut training, tested }: Fold,
     fit: &Fit<'_>,
     monitor: &dyn Monitor,
 ) -> Result<FoldModel> {
-    let counts = |row: &usize| !idle.is_some_and(|idle| idle[*row]);
+    let counts = |row: &usize| !table.is_idle(*row);
     let count = training.len();
     training.retain(counts);
     if training.is_empty() {

@@ -51,8 +51,7 @@ fn rounds_in(params: &BoostingParams, rung: u32, rungs: u32, factor: u32) -> u32
 }
 
 /// Fits the models of all folds by each of the trials' parameters, and returns what they came to: the last rung first, and in each the best
-/// first. `measure`: what a fold's
-/// model is worth, told which fold, and whether larger is better.
+/// first. `measure`: what a fold's model is worth, told which fold, and whether larger is better.
 ///
 /// # Errors
 /// Those of the fits and of `measure`; for parameters that are wrong; [`Error::Memory`]; [`Error::Interrupted`].
@@ -89,8 +88,7 @@ pub fn search(
         };
         let params: Vec<BoostingParams> = open.iter().map(of_rung).collect();
         let each: Vec<(&BoostingParams, &CodedTable<'_>)> = params.iter().filter_map(|params| Some((params, table(params)?))).collect();
-        let Some(of) = tables.first() else { break };
-        let found = fit_each(of, &each, folds, fits, |(_, fold), fitted| {
+        let found = fit_each(&each, folds, fits, |(_, fold), fitted| {
             let rounds = fitted.model.rounds();
             measure(fold, fitted).map(|(value, larger)| (value, larger, rounds))
         })?;

@@ -167,16 +167,7 @@ impl Hidden {
     fn input<'a>(&'a self, input: &'a Input<'_>) -> Input<'a> {
         let names = || vec!["hidden".to_string(), "held out".to_string()];
         let sets = self.sets.as_ref().map(|sets| EvalSets { names: names(), of_row: Cow::Borrowed(sets) });
-        Input {
-            features: input.features.clone(),
-            target: input.target.clone(),
-            target_name: input.target_name.clone(),
-            weight: input.weight.clone(),
-            baseline: input.baseline.clone(),
-            held_out: Some(&self.mask),
-            loss_columns: input.loss_columns.clone(),
-            evaluation: Evaluation { sets, columns: vec![] },
-        }
+        Input { held_out: Some(&self.mask), evaluation: Evaluation { sets, columns: vec![] }, ..input.clone() }
     }
 }
 

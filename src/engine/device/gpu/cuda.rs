@@ -32,7 +32,7 @@ use taiga_cuda::predict::shap::{DeviceExplainer, Explained, MOST_TABLED};
 use taiga_cuda::runtime::device::{device_info, each_cache};
 use taiga_cuda::runtime::{Gpu, Queue};
 use taiga_cuda::trees::CudaTrees;
-use taiga_cuda::trees::several_gpus::with_several;
+pub use taiga_cuda::trees::several_gpus::with_several as with_several_trees;
 
 /// Returns why no GPU can ever be there, where that is so.
 pub fn missing() -> Option<&'static str> {
@@ -104,21 +104,6 @@ pub fn with_trees(
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     body(&mut CudaTrees::new(number, pool, data, most_nodes, interrupted)?)
-}
-
-/// Runs `body` with what fits boosted trees on the GPUs of these numbers, to which rows are dealt.
-///
-/// # Errors
-/// [`taiga_core::Error::Device`], [`taiga_core::Error::Interrupted`], those of `body`, and for a loss of one GPU.
-pub fn with_several_trees(
-    numbers: &[u32],
-    pool: &ThreadPool,
-    data: TrainingData<'_>,
-    most_nodes: usize,
-    interrupted: &(dyn Fn() -> bool + Sync),
-    body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
-) -> Result<()> {
-    with_several(numbers, pool, data, most_nodes, interrupted, body)
 }
 
 /// Grows all trees of a forest on a GPU.

@@ -3,7 +3,7 @@
 use taiga_engine::Result;
 use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
 use taiga_engine::collective::{Collective, local};
-use taiga_engine::column::{Chunk, Column, FeatureType, Values};
+use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::dataset::{Input, OwnRows, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_testing::random_fits::{RandomFit, cases};
@@ -27,7 +27,7 @@ fn deal(rows: usize, world: usize, dice: &mut Dice) -> Vec<usize> {
 fn of_shard<'a>(input: &'a Input<'a>, rows: std::ops::Range<usize>) -> Input<'a> {
     let part = |column: &Column<'a>| match column.dtype() {
         FeatureType::Categorical => column.clone(),
-        _ => column.part(rows.clone(), Chunk::new(Values::F64(&[]), None)),
+        _ => column.slice(rows.start, rows.len()),
     };
     input.with_features(input.features.iter().map(part).collect())
 }

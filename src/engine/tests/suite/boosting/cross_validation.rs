@@ -53,7 +53,7 @@ fn a_fold_is_a_fit_of_its_rows() {
                 all.extend(rows.tested);
                 all.sort_unstable();
             }
-            let table = Counted::new(&Input { held_out: stops.then_some(held_out.as_slice()), ..clone(&input) }, all).expect("a table");
+            let table = Counted::new(&Input { held_out: stops.then_some(held_out.as_slice()), ..input.clone() }, all).expect("a table");
             let (metric, eval_train) = if stops { (case.params.metric.clone(), case.params.eval_train) } else { (None, None) };
             fit(&table.input(), &BoostingParams { metric, eval_train, ..of(1) }, &Quiet)
         };
@@ -83,17 +83,4 @@ fn a_fold_is_a_fit_of_its_rows() {
         same > cases(120) as usize / 2 && stopped > 0 && failed < cases(120) as usize / 2,
         "{same} same, {failed} failed, {stopped} stopped"
     );
-}
-
-fn clone<'a>(input: &Input<'a>) -> Input<'a> {
-    Input {
-        features: input.features.clone(),
-        target: input.target.clone(),
-        target_name: input.target_name.clone(),
-        weight: input.weight.clone(),
-        baseline: input.baseline.clone(),
-        held_out: input.held_out,
-        loss_columns: input.loss_columns.clone(),
-        evaluation: input.evaluation.clone(),
-    }
 }
