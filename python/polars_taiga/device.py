@@ -141,15 +141,21 @@ def first(device: str) -> str:
     return "cuda" if device == "cuda:all" else device.split(",")[0]
 
 
+def checked_several(device: object) -> str:
+    """The parameter `device` of what several GPUs may share."""
+    return device if isinstance(device, str) and re.fullmatch(SEVERAL, device) else checked(device)
+
+
 def checked(device: object) -> str:
-    """The parameter `device` of every function that has one."""
+    """The parameter `device` of what one GPU does."""
     if not isinstance(device, str):
         msg = f"parameter `device`: {device!r} is not a string"
         raise TypeError(msg)
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         if re.fullmatch(SEVERAL, device):
-            msg = f'parameter `device`: "{device}" names several GPUs, which share fits of boosted trees alone'
-            raise ValueError(msg + f': write "{first(device)}"')
+            msg = f'parameter `device`: "{device}" names several GPUs, which share trees alone: '
+            msg += f'fits of boosted trees and of forests, and their predictions; write "{first(device)}"'
+            raise ValueError(msg)
         msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'
         if re.fullmatch(r"(gpu|nvidia)(:[0-9]+)?", device, re.IGNORECASE):
             msg += '; did you mean "cuda"?'

@@ -93,7 +93,12 @@ fn unknown(text: &str) -> Error {
 }
 
 fn several(text: &str, one: &str) -> Error {
-    Error::parameter("device", format!("{text:?} names several GPUs, which share fits of boosted trees alone: write {one:?}"))
+    Error::parameter(
+        "device",
+        format!(
+            "{text:?} names several GPUs, which share trees alone: fits of boosted trees and of forests, and their predictions; write {one:?}"
+        ),
+    )
 }
 
 /// Where work is done, and a word on why.

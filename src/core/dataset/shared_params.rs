@@ -41,6 +41,12 @@ macro_rules! learner_params {
             /// Threads; as many as Polars uses unless told otherwise. Never changes the model.
             pub n_threads: Option<u32> = None => $crate::params::limits::Limit::Between(1, 1024), $($more)* }
     };
+    (@ $before:tt pub devices, $($more:tt)*) => {
+        $crate::dataset::shared_params::learner_params! { @ $before
+            /// `"auto"` (a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"`, `"cuda:N"`, or several GPUs of
+            /// this host: `"cuda:N,M"`, `"cuda:all"`. Never changes the model.
+            pub device: String = "auto".into() => $crate::params::limits::DeviceNames, $($more)* }
+    };
     (@ $before:tt pub device, $($more:tt)*) => {
         $crate::dataset::shared_params::learner_params! { @ $before
             /// `"auto"` (a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or `"cuda:N"`. Never

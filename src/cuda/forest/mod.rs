@@ -11,6 +11,8 @@
 //! - [`bins`]: nodes searched by counting rows by code; [`segments`]: by sorting them, for what counts don't cover.
 //! - [`tree`]: from nodes to a tree, where `leaves` are limited by taking the best ones first.
 //! - [`oob`]: predictions of rows out of bag.
+//!
+//! Of several GPUs each has the whole table and grows a share of the trees: a tree's choices are keyed by its number, so it does not matter where.
 
 mod bins;
 pub(crate) mod layouts;
@@ -22,11 +24,16 @@ mod tree;
 use self::layouts::{ForestFit, GrowingNode, NONE, NodeSums, WalkStep, address, address_of};
 use super::runtime::column::bytes_of_mut;
 use super::runtime::device::{Gpu, Image};
+use super::runtime::driver_threads::DriverThreads;
 use super::runtime::memory;
 use super::runtime::queue::{Queue, grid};
+use super::runtime::upload::copiers;
 use crate::launch;
 use crate::runtime::queue::each_row;
 use cudarc::driver::CudaSlice;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 use table::TrainingTable;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::forest::codes::Code;
@@ -93,14 +100,55 @@ impl MemoryNeeds {
     }
 }
 
-/// All trees, on GPU `number`.
+/// Grows all trees of a forest on GPUs, each of which grows as many as another; none is the first GPU that there is.
 ///
 /// # Errors
 /// [`Error::Device`], with what is needed and what there is where that is too little, before anything is allocated; and
 /// [`Error::Interrupted`].
-pub fn grow<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<GrownTrees> {
+pub fn grow<C: Code>(numbers: &[Option<u32>], work: &ForestWork<'_, C>) -> Result<GrownTrees> {
+    let trees = work.params.trees as usize;
+    // No more GPUs than trees.
+    let gpus = numbers.len().min(trees);
+    if gpus < 2 {
+        return grow_share(numbers.first().copied().flatten(), work, 0..trees);
+    }
+    let has_failed = AtomicBool::new(false);
+    let interrupted = || has_failed.load(Ordering::Relaxed) || (work.interrupted)();
+    let work = ForestWork { interrupted: &interrupted, ..*work };
+    let grown: Vec<Mutex<Option<Result<GrownTrees>>>> = (0..gpus).map(|_| Mutex::new(None)).collect();
+    DriverThreads::new(gpus, (copiers() / gpus).max(1))?.run(&|k| {
+        let share = grow_share(numbers[k], &work, k * trees / gpus..(k + 1) * trees / gpus);
+        has_failed.fetch_or(share.is_err(), Ordering::Relaxed);
+        *grown[k].lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
+    });
+    let mut shares = grown.into_iter().filter_map(|share| share.into_inner().unwrap_or_else(PoisonError::into_inner)).collect::<Vec<_>>();
+    // The others were told to end by the one that failed.
+    if let Some(failed) = shares.iter().position(|share| share.as_ref().is_err_and(|e| *e != Error::Interrupted)) {
+        return shares.swap_remove(failed);
+    }
+    Ok(joined(shares.into_iter().collect::<Result<_>>()?))
+}
+
+/// Puts the shares of a forest one behind the other, and adds up what they say of rows out of bag.
+fn joined(shares: Vec<GrownTrees>) -> GrownTrees {
+    let mut all = GrownTrees { parts: vec![], sums: None };
+    for share in shares {
+        all.parts.extend(share.parts);
+        match (&mut all.sums, share.sums) {
+            (Some(all), Some(own)) => {
+                all.sums.iter_mut().zip(&own.sums).for_each(|(all, own)| *all += own);
+                all.counts.iter_mut().zip(&own.counts).for_each(|(all, own)| *all += own);
+            }
+            (none, own) => *none = own,
+        }
+    }
+    all
+}
+
+/// Grows the trees of some numbers, on GPU `number`.
+fn grow_share<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>, share: Range<usize>) -> Result<GrownTrees> {
     let queue = Queue::new(Gpu::get(number)?)?;
-    let (rows, trees) = (work.view.stride, work.params.trees as usize);
+    let (rows, trees) = (work.view.stride, share.len());
     let draws = work.params.bootstrap.draws(rows);
     let needs = MemoryNeeds::new(work, draws);
     // A tree at a time at the least, and a tenth for what is small.
@@ -116,8 +164,8 @@ pub fn grow<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<Gr
     }
     let mut sums = work.oob.is_some().then(|| oob::OutOfBagPredictions::new(&queue, rows, work.targets.outputs())).transpose()?;
     let mut parts = Vec::with_capacity(trees);
-    for first in (0..trees).step_by(batch) {
-        let count = batch.min(trees - first);
+    for first in share.clone().step_by(batch) {
+        let count = batch.min(share.end - first);
         let MemoryNeeds { entries, most_nodes, .. } = needs;
         let batch = TreeBatch { queue: &queue, work, table: &table, first: first as u32, count, entries, most_nodes };
         parts.extend(batch.grow(draws, sums.as_mut())?);

@@ -3,6 +3,7 @@
 pub mod cache;
 pub mod column;
 pub mod device;
+pub mod driver_threads;
 pub mod error;
 mod fingerprint;
 pub mod layouts;

@@ -10,8 +10,8 @@
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`own_histograms`]: those of a shard; [`partition`]: rows sent to children;
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
-//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`driver_threads`]: a
-//!   thread for each; [`rendezvous`]: where these meet;
+//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`rendezvous`]:
+//!   where their threads meet;
 //! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
 mod all_reduce;
@@ -19,7 +19,6 @@ mod buffers;
 mod bundling;
 pub mod ctr;
 pub mod ctr_maker;
-mod driver_threads;
 mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;

@@ -3,10 +3,10 @@
 
 use super::CudaTrees;
 use super::all_reduce::{AbortSwitch, MOST_DEVICES};
-use super::driver_threads::DriverThreads;
 use super::gradient_quantizer::BATCH;
 use super::rendezvous::{Rendezvous, gone};
 use crate::runtime::Gpu;
+use crate::runtime::driver_threads::DriverThreads;
 use crate::runtime::peers;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,7 +1,7 @@
 //! The device that a forest grows on.
 
 use super::fallback::or_on_cpu;
-use super::{Chosen, Place, choose, cost, gpu};
+use super::{Chosen, Place, choose, cost, gpu, open_gpus};
 use taiga_core::error::Result;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::impurity::Impurity;
@@ -15,7 +15,9 @@ impl ForestDevices for Chosen<'_> {
 
     fn grow<C: Code>(&self, place: &Place, work: &ForestWork<'_, C>) -> Result<Option<GrownTrees>> {
         let Place::Gpu(number, _) = place else { return Ok(None) };
-        let on = |device: &str| if device == "cpu" { Ok(None) } else { gpu::grow_forest(*number, work).map(Some) };
+        let named = open_gpus(self.asked)?;
+        let gpus = if named.is_empty() { vec![*number] } else { named };
+        let on = |device: &str| if device == "cpu" { Ok(None) } else { gpu::grow_forest(&gpus, work).map(Some) };
         or_on_cpu(self.asked, &|chosen| self.monitor.device(chosen), on)
     }
 

@@ -1,6 +1,6 @@
 //! The device that a sparse logistic regression is fitted on.
 
-use super::{Chosen, Place, choose, cost, gpu};
+use super::{Chosen, Place, choose, cost, gpu, open};
 use taiga_core::error::Result;
 use taiga_core::learners::linear::LinearParams;
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
@@ -13,6 +13,7 @@ use taiga_cpu::linear::passes::Passes;
 
 impl LinearDevices for Chosen<'_> {
     fn place(&self, problem: &Problem<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Place> {
+        open(self.asked)?;
         choose(self.asked, cost::linear(pool.size(), problem, params), None, || Ok(()))
     }
 

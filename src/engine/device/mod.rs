@@ -1,7 +1,7 @@
 //! Where work is done: the one place where a device is chosen, for every learner and verb.
 //!
 //! - [`Chosen`]: the devices of a fit, by the name that the user gives; what each learner asks for is in `trees`, `forest` and `linear`.
-//! - [`columns`]: statistics and encodings; [`predict`]: models applied.
+//! - [`columns`]: statistics and encodings; [`predict`]: models applied, `shared_copies`: by several GPUs.
 //! - `cost`: the estimates by which `"auto"` chooses.
 //! - [`fallback`]: what a GPU has not the memory for after all goes to the CPU.
 //! - `gpu`: all that is asked of GPUs, in a build with them and in one without.
@@ -13,6 +13,7 @@ mod forest;
 pub(crate) mod gpu;
 mod linear;
 pub mod predict;
+mod shared_copies;
 pub(crate) mod trees;
 
 use cost::Cost;
@@ -79,6 +80,18 @@ pub fn open_all(text: &str) -> Result<DeviceSet> {
     Ok(DeviceSet::Cuda(Gpus::Numbers(numbers)))
 }
 
+/// Opens the GPUs that `text` names: each by its number, or none for the first that there is; no GPU for the CPU and for `"auto"`.
+///
+/// # Errors
+/// Those of [`open_all`].
+fn open_gpus(text: &str) -> Result<Vec<Option<u32>>> {
+    Ok(match open_all(text)? {
+        DeviceSet::Auto | DeviceSet::Cpu => vec![],
+        DeviceSet::Cuda(Gpus::Numbers(numbers)) => numbers.into_iter().map(Some).collect(),
+        DeviceSet::Cuda(_) => vec![None],
+    })
+}
+
 /// Checks that the GPUs which a device's name names are there. A text that is no device's name is for the parameters' own check to tell.
 ///
 /// # Errors
@@ -110,9 +123,9 @@ pub fn with_device<P>(given: &serde_json::Value, parsed: Result<P>) -> Result<P>
 /// (`refused`), it is there and has `room`.
 ///
 /// # Errors
-/// Those of [`open`]; where a GPU is named that is refused, since an explicit choice never falls back; [`Error::Interrupted`] of `room`.
+/// Those of [`open_all`]; where a GPU is named that is refused, since an explicit choice never falls back; [`Error::Interrupted`] of `room`.
 fn choose(asked: &str, cost: Cost, refused: Option<&str>, room: impl FnOnce() -> Result<()>) -> Result<Place> {
-    match (open(asked)?, refused) {
+    match (open_all(asked)?, refused) {
         (DeviceSet::Cpu, _) => Ok(Place::Cpu(asked.into())),
         (DeviceSet::Cuda(_), Some(why)) => Err(Error::parameter("device", format!("{asked:?}: {why}; use \"cpu\" or \"auto\""))),
         (DeviceSet::Cuda(gpus), None) => Ok(Place::Gpu(gpus.first(), asked.into())),

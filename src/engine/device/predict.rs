@@ -1,6 +1,7 @@
 //! A model or a forest on the device that applies it.
 
-use super::{DeviceSet, gpu, open};
+use super::shared_copies::SharedCopies;
+use super::{DeviceSet, gpu, open, open_gpus};
 use std::sync::{Arc, OnceLock};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
@@ -158,10 +159,9 @@ impl<P, C: ?Sized> Placed<P, C> {
     }
 }
 
-/// The GPU that `device` names, opened, by its number where it has one; none for the CPU, which [`DeviceSet::Auto`] is: the columns
-/// are there.
-fn gpu_of(device: &str) -> Result<Option<Option<u32>>> {
-    Ok(if let DeviceSet::Cuda(gpus) = open(device)? { Some(gpus.first()) } else { None })
+/// Makes one copy of those on each GPU: none of none, and by `share` of several.
+fn one_of<C: ?Sized>(mut copies: Vec<Box<C>>, share: impl FnOnce(Vec<Box<C>>) -> Arc<C>) -> Option<Arc<C>> {
+    if copies.len() > 1 { Some(share(copies)) } else { copies.pop().map(Arc::from) }
 }
 
 /// Checks that there is memory for `numbers` of `bytes` bytes each of every row.
@@ -176,15 +176,17 @@ fn check_memory(columns: &[&Column<'_>], numbers: u64, bytes: u64, what: &str) -
 }
 
 impl PlacedPredictor {
-    /// Brings a model to the device that `device` names (as [`DeviceSet::parse`] has it). [`DeviceSet::Auto`] is the CPU, where
+    /// Brings a model to the devices that `device` names (as [`DeviceSet::parse`] has it). [`DeviceSet::Auto`] is the CPU, where
     /// the columns are.
     ///
     /// # Errors
     /// Those of [`DeviceSet::parse`] and of the device.
     pub fn new(device: &str, predictor: Arc<Predictor>) -> Result<Self> {
         // A constant needs no device.
-        let number = gpu_of(device)?.filter(|_| !predictor.model().trees.is_empty());
-        let copy = number.map(|number| gpu::copy_model(number, &predictor)).transpose()?.map(Arc::from);
+        let mut gpus = open_gpus(device)?;
+        gpus.retain(|_| !predictor.model().trees.is_empty());
+        let copies = gpus.into_iter().map(|number| gpu::copy_model(number, &predictor)).collect::<Result<_>>()?;
+        let copy = one_of(copies, |copies| Arc::new(SharedCopies::new(copies)));
         Ok(Placed { predictor, copy })
     }
 
@@ -232,12 +234,13 @@ impl PlacedPredictor {
 }
 
 impl PlacedForest {
-    /// Brings a forest to the device that `device` names, as [`PlacedPredictor::new`] does.
+    /// Brings a forest to the devices that `device` names, as [`PlacedPredictor::new`] does.
     ///
     /// # Errors
     /// As there.
     pub fn new(device: &str, predictor: Arc<forest::Predictor>) -> Result<Self> {
-        let copy = gpu_of(device)?.map(|number| gpu::copy_forest(number, &predictor)).transpose()?.map(Arc::from);
+        let copies = open_gpus(device)?.into_iter().map(|number| gpu::copy_forest(number, &predictor)).collect::<Result<_>>()?;
+        let copy = one_of(copies, |copies| Arc::new(SharedCopies::new(copies)));
         Ok(Placed { predictor, copy })
     }
 
@@ -285,7 +288,8 @@ impl PlacedLinear {
     /// # Errors
     /// As there.
     pub fn new(device: &str, predictor: Arc<linear::Predictor>) -> Result<Self> {
-        let copy = gpu_of(device)?.map(|number| gpu::copy_linear(number, &predictor)).transpose()?.map(Arc::from);
+        let number = if let DeviceSet::Cuda(gpus) = open(device)? { Some(gpus.first()) } else { None };
+        let copy = number.map(|number| gpu::copy_linear(number, &predictor)).transpose()?.map(Arc::from);
         Ok(Placed { predictor, copy })
     }
 

@@ -1,6 +1,6 @@
 //! The device that boosted trees are fitted on.
 
-use super::{Chosen, DeviceSet, Gpus, Place, choose, cost, gpu, open_all};
+use super::{Chosen, DeviceSet, Place, choose, cost, gpu, open_gpus};
 use taiga_core::dataset::labels::Labels;
 use taiga_core::dataset::{Input, Monitor};
 use taiga_core::error::Result;
@@ -42,16 +42,14 @@ impl TreeDevices for Chosen<'_> {
         body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
-        if let DeviceSet::Cuda(Gpus::Numbers(numbers)) = open_all(self.asked)?
-            && numbers.len() > 1
-        {
+        let gpus = open_gpus(self.asked)?;
+        if gpus.len() > 1 {
+            let numbers: Vec<u32> = gpus.into_iter().flatten().collect();
             monitor.device(self.asked);
             return gpu::with_several_trees(&numbers, pool, data, extent.most_nodes, &interrupted, body);
         }
         let room = || gpu::check_trees(pool, &data, extent.most_nodes, &interrupted);
-        // All GPUs that there are may be one.
-        let asked = if DeviceSet::parse(self.asked)? == DeviceSet::Cuda(Gpus::All) { "cuda" } else { self.asked };
-        let place = choose(asked, cost::trees(pool.size(), (data.target.len(), data.features.len()), extent.trees), None, room)?;
+        let place = choose(self.asked, cost::trees(pool.size(), (data.target.len(), data.features.len()), extent.trees), None, room)?;
         monitor.device(place.why());
         match place {
             Place::Cpu(_) => body(&mut CpuTrees::new(pool, data, &interrupted)?),

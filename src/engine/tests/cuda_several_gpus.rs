@@ -1,23 +1,30 @@
 //! A fit whose rows lie on several GPUs has the bytes of one GPU's and of the CPU's. Where there is one GPU, it has several shards of the
-//! rows, each with a stream of its own, that exchange as GPUs do.
+//! rows, each with a stream of its own, that exchange as GPUs do. A forest whose trees grow on several GPUs likewise; and what several GPUs
+//! predict is what the CPU does, to the last bit.
 //!
 //! A program of its own, in which tests with shards of one GPU have the GPUs for themselves: such shards wait for each other on one device,
 //! and what else the process does there can keep one of them from beginning.
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use taiga_core::learners::boosting as core;
+use taiga_core::learners::forest as core_forest;
 use taiga_engine::column::Column;
 use taiga_engine::column::{Bits, Chunk, FeatureType, Values};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::monitor::Measure;
 use taiga_engine::dataset::{Input, Monitor, Quiet};
+use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::device::{DeviceSet, device_info, open, open_all};
+use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_engine::learners::forest;
+use taiga_engine::shap::Terms;
 use taiga_engine::{Error, Result};
 use taiga_testing::contract::table;
-use taiga_testing::gpu::shards::shards;
+use taiga_testing::forest::{awkward_table, input, params as forest_params};
+use taiga_testing::gpu::shards::{TreeShares, shards};
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, POLICIES, Table, params_with};
@@ -211,6 +218,84 @@ fn names_of_several_gpus() {
     let p = params_with(json!({ "rounds": 2 }), json!({ "loss": "lambdarank" }));
     let told = core::fit(&ranked.input(), &p, &shards()[0], &Quiet).expect_err("groups are of one GPU").to_string();
     assert!(told.contains("`device`") && told.contains("by group") && told.contains("write \"cuda\""), "{told}");
+}
+
+/// Proves equal bytes of forests whose trees are dealt to GPUs, of every kind of target, splitter and bootstrap, of fewer trees than there
+/// are GPUs and of more than grow at a time; and that one is ended when it is asked to.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn forests() {
+    gpu();
+    let _shared = shared();
+    let (mut dice, mut case) = (Dice::new(31), 0);
+    for classes in [0, 2, 3, 40] {
+        for splitter in ["histogram", "exact", "random"] {
+            for trees in [1, 2, 7, 40] {
+                case += 1;
+                let table = awkward_table(&mut dice, 1_500, 5, classes, case % 2 == 0);
+                let more = json!({ "trees": trees, "splitter": splitter, "bootstrap": case % 5 != 0, "seed": case });
+                let p = forest_params(more.clone());
+                let on_cpu = forest::ForestParams { device: "cpu".into(), ..p.clone() };
+                let whole = forest::fit(&input(&table), &on_cpu, &Quiet).unwrap_or_else(|e| panic!("{more}: {e}")).to_bytes();
+                for set in shards() {
+                    let dealt = core_forest::fit(&input(&table), &p, &TreeShares::new(&set.gpus), &Quiet);
+                    let dealt = dealt.unwrap_or_else(|e| panic!("{more}, {:?}: {e}", set.gpus));
+                    assert!(dealt.to_bytes() == whole, "{more}: other bytes on {:?}", set.gpus);
+                }
+            }
+        }
+    }
+    let table = awkward_table(&mut dice, 60_000, 8, 2, false);
+    let p = forest_params(json!({ "trees": 400 }));
+    for looks in [0, 3, 60] {
+        let ends = StopsAfter { looks: AtomicU32::new(looks), round: u32::MAX };
+        let ended = core_forest::fit(&input(&table), &p, &TreeShares::new(&shards()[0].gpus), &ends);
+        assert_eq!(ended.err(), Some(Error::Interrupted), "after {looks} looks");
+    }
+}
+
+/// Proves that all GPUs together fit a forest and predict with the CPU's bits: scores, leaves, stages and explanations, of many rows and few,
+/// from chunks.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn predictions() {
+    gpu();
+    let _shared = shared();
+    let rows = 300_001;
+    let t = table(rows, 4, "rmse", 12);
+    let mut input = t.input();
+    let whole = t.columns[0].clone();
+    let pieces = [0..100_000, 100_000..100_001, 100_001..rows].map(|rows| Chunk::new(Values::F64(&whole[rows]), None));
+    input.features[0] = Column::new(input.features[0].name(), FeatureType::Numeric, pieces.into());
+    let boosted = fit(&input, &params_with(json!({ "device": "cpu" }), json!({ "rounds": 5 })), &Quiet).expect("a model");
+    let (own, bits) =
+        (Arc::new(Predictor::new(boosted)), |scores: Vec<Vec<f64>>| scores.concat().into_iter().map(f64::to_bits).collect::<Vec<_>>());
+    let grow_on = |device: &str| {
+        let p = forest_params(json!({ "trees": 9, "depth": 6, "device": device }));
+        let input = forest::Input { features: input.features.clone(), target: t.input().target, target_name: "y".into(), weight: None };
+        forest::fit(&input, &p, &Quiet).expect("a forest")
+    };
+    let grown = grow_on("cpu");
+    assert!(grow_on("cuda:all").to_bytes() == grown.to_bytes());
+    let grown = Arc::new(forest::Predictor::new(grown));
+    let (placed, placed_forest) = (PlacedPredictor::new("cuda:all", own.clone()), PlacedForest::new("cuda:all", grown.clone()));
+    let (placed, placed_forest) = (placed.expect("a model on GPUs"), placed_forest.expect("a forest on GPUs"));
+    let shap = Arc::new(own.shap_values(None).expect("means"));
+    let explainer = placed.copy().expect("copies").explainer(&own, shap.clone(), Terms::Interactions).expect("an explainer");
+    for (start, count) in [(0, 0), (7, 1), (0, 70_000), (99_990, 140_000), (0, rows)] {
+        let columns: Vec<Column<'_>> = input.features.iter().map(|column| column.slice(start, count)).collect();
+        let what = format!("{count} rows from {start} on");
+        let bound = own.bind(&columns).expect("columns");
+        assert!(bits(placed.raw(&bound).expect("scores")) == bits(own.raw(&bound)), "{what}: scores");
+        assert!(placed.leaves(&bound).expect("leaves") == own.leaves(&bound), "{what}: leaves");
+        assert!(bits(placed.staged(&bound).expect("stages")) == bits(own.staged(&bound)), "{what}: stages");
+        let (dealt, alone) = (explainer.explain(&bound).expect("explanations"), own.explain(&shap, &bound, Terms::Interactions));
+        assert!(bits(dealt.values.concat()) == bits(alone.values.concat()), "{what}: explanations");
+        assert!(bits(dealt.interactions.concat()) == bits(alone.interactions.concat()), "{what}: interactions");
+        let bound = grown.bind(&columns).expect("columns");
+        assert!(bits(placed_forest.predict(&bound).expect("predictions")) == bits(grown.predict(&bound)), "{what}: a forest's");
+        assert!(placed_forest.leaves(&bound).expect("leaves") == grown.leaves(&bound), "{what}: a forest's leaves");
+    }
 }
 
 /// Proves that fits on several GPUs end, with equal bytes, while other threads fit, predict and come and go on the same GPUs.

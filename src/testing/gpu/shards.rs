@@ -1,10 +1,14 @@
 //! Fits whose rows are dealt to GPUs, one GPU several times where a test wants that.
 
 use taiga_engine::Result;
+use taiga_engine::cuda::forest::grow;
 use taiga_engine::cuda::trees::several_gpus::with_shards;
-use taiga_engine::dataset::Monitor;
-use taiga_engine::device::device_info;
+use taiga_engine::dataset::{Monitor, Quiet};
+use taiga_engine::device::{Chosen, Place, device_info};
 use taiga_engine::learners::boosting::steps::{Extent, TrainingData, TreeDevices, TreeSteps};
+use taiga_engine::learners::forest::codes::Code;
+use taiga_engine::learners::forest::impurity::Impurity;
+use taiga_engine::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, GrownTrees};
 use taiga_engine::parallel::thread_pool::ThreadPool;
 
 /// GPUs that have a shard of the rows each, by number; through the host where they are not to read each other's memory.
@@ -29,6 +33,34 @@ impl TreeDevices for Shards {
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
         with_shards(&self.gpus, self.through_host, pool, data, extent.most_nodes, &interrupted, body)
+    }
+}
+
+/// GPUs that grow a share of a forest's trees each, one GPU several times where a test wants that.
+pub struct TreeShares {
+    pub gpus: Vec<Option<u32>>,
+    cpu: Chosen<'static>,
+}
+
+impl TreeShares {
+    /// Makes shares of the GPUs of these numbers.
+    pub fn new(gpus: &[u32]) -> TreeShares {
+        TreeShares { gpus: gpus.iter().copied().map(Some).collect(), cpu: Chosen::new("cpu", &Quiet) }
+    }
+}
+
+impl ForestDevices for TreeShares {
+    fn place(&self, refused: Option<&str>, _: f64, _: usize) -> Result<Place> {
+        assert_eq!(refused, None, "a forest that no GPU grows");
+        Ok(Place::Gpu(self.gpus[0], "a test".into()))
+    }
+
+    fn grow<C: Code>(&self, _: &Place, work: &ForestWork<'_, C>) -> Result<Option<GrownTrees>> {
+        grow(&self.gpus, work).map(Some)
+    }
+
+    fn grower<'a, K: Impurity, C: Code>(&self, task: GrowerTask<'a, K, C>) -> impl GrowTree<K> + 'a {
+        self.cpu.grower(task)
     }
 }
 

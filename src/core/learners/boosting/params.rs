@@ -11,8 +11,8 @@ use crate::metrics::{MetricKind, MetricSpec, Metrics, metric_names};
 use crate::numerics::censored::Distribution;
 use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
 use crate::params::Problems;
+use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, Inside, NotNegative, Positive, Share};
-use crate::params::limits::{By, DeviceNames};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use crate::symbolic::CustomLoss;
@@ -209,9 +209,7 @@ learner_params! {
         /// Whether features that are mostly one value are stored sparsely, and those that exclude each
         /// other bundled. Never changes the model.
         pub bundle: bool = true,
-        /// `"auto"` (a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"`, `"cuda:N"`, or several GPUs of
-        /// this host: `"cuda:N,M"`, `"cuda:all"`. Never changes the model.
-        pub device: String = "auto".into() => DeviceNames,
+        pub devices,
     }
     local { n_threads, bundle, device }
     held_out { early_stopping, metric unless measures_training }

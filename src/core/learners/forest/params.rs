@@ -155,7 +155,7 @@ learner_params! {
 
         pub seed,
         pub n_threads,
-        pub device,
+        pub devices,
     }
     local { n_threads, device }
     held_out {}

@@ -75,8 +75,8 @@ pub fn with_several_trees(
     absent(numbers.first().copied())
 }
 
-pub fn grow_forest<C: Code>(number: Option<u32>, _: &ForestWork<'_, C>) -> Result<GrownTrees> {
-    absent(number)
+pub fn grow_forest<C: Code>(numbers: &[Option<u32>], _: &ForestWork<'_, C>) -> Result<GrownTrees> {
+    absent(numbers.first().copied().flatten())
 }
 
 pub fn with_passes<R>(number: Option<u32>, _: &Task<'_, '_>, _: impl On<R>) -> Result<R> {

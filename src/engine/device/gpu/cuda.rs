@@ -106,12 +106,12 @@ pub fn with_trees(
     body(&mut CudaTrees::new(number, pool, data, most_nodes, interrupted)?)
 }
 
-/// Grows all trees of a forest on a GPU.
+/// Grows all trees of a forest on GPUs.
 ///
 /// # Errors
 /// [`taiga_core::Error::Device`] and [`taiga_core::Error::Interrupted`].
-pub fn grow_forest<C: Code>(number: Option<u32>, work: &ForestWork<'_, C>) -> Result<GrownTrees> {
-    taiga_cuda::forest::grow(number, work)
+pub fn grow_forest<C: Code>(numbers: &[Option<u32>], work: &ForestWork<'_, C>) -> Result<GrownTrees> {
+    taiga_cuda::forest::grow(numbers, work)
 }
 
 /// Runs what passes over all rows on a GPU.

@@ -120,7 +120,7 @@ pub fn with_several_trees(
     absent()
 }
 
-pub fn grow_forest<C: Code>(_: Option<u32>, _: &ForestWork<'_, C>) -> Result<GrownTrees> {
+pub fn grow_forest<C: Code>(_: &[Option<u32>], _: &ForestWork<'_, C>) -> Result<GrownTrees> {
     Err(out_of_memory())
 }
 

@@ -1,6 +1,6 @@
 //! Threads that drive the GPUs of a fit, one each. Rayon's won't do: one that waits there may pick up another fit, which waits for these GPUs.
 
-use crate::runtime::upload::set_copiers;
+use super::upload::set_copiers;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
