@@ -81,8 +81,8 @@ test-all: lint test-rust test-python test-oldest
 test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
 	cargo test --profile checked $(ENGINE) $(FEATURES)
 
-# A file's tests in one process, since they share what they fit.
-SIDE_BY_SIDE := --numprocesses 2 --dist loadfile
+# A file's tests in one process, since they share what they fit; in the order of tests/conftest.py.
+SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 test-python: build $(VENV)/.setup-test ## Test the expressions with the newest Polars, and run the docstrings and the examples
 	$(BIN)/python -m pytest tests $(SIDE_BY_SIDE)

@@ -9,6 +9,14 @@ import pytest
 
 ROWS = 3_000
 
+# Files of few tests that take long begin first: of two processes side by side neither is then left with one at the end.
+LONGEST = ("test_interrupt.py", "test_memory_limit.py", "test_collective.py", "test_processes.py", "test_training.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Puts the tests of files that take longest first; each file's stay in their order."""
+    items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
+
 
 @pytest.fixture(scope="session")
 def df() -> pl.DataFrame:
