@@ -22,9 +22,8 @@ def main() -> None:
     args = parser.parse_args()
     os.environ["POLARS_MAX_THREADS"] = str(args.threads)
     print(f"\n28 features, 100 rounds, {args.threads} threads: seconds (best of {args.repeats})\n")
-    print(
-        "| rows | no key | Int64 | more | text | more | order and receipt | order alone |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| rows | no key | Int64 | more | text | more | order and receipt | order alone |")
+    print("|---|---|---|---|---|---|---|---|")
     for rows in (int(text) for text in args.rows.split(",")):
         none, integer, text, receipt, order = measured(rows, args.repeats)
         more = [f"{100 * (time / none - 1):.0f} %" for time in (integer, text)]

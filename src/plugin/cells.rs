@@ -12,7 +12,7 @@ use taiga_engine::dataset::row_keys::KeyValue;
 
 /// What the integers of a column are.
 #[derive(Clone, Copy)]
-enum Meaning {
+pub enum Meaning {
     Integer,
     /// Days.
     Date,

@@ -7,7 +7,7 @@
 //! Numbers are little-endian, texts stand behind their lengths (u32 a row). A struct is its fields, one behind the other.
 
 use crate::errors;
-use arrow2::array::{Array, StaticArray};
+use arrow2::array::StaticArray;
 use arrow2::bitmap::Bitmap;
 use arrow2::types::NativeType;
 use polars::prelude::*;
@@ -93,9 +93,10 @@ fn write_numbers<T: PolarsNumericType>(values: &ChunkedArray<T>, out: &mut Vec<u
     }
 }
 
-fn write_texts<'a>(texts: impl Iterator<Item = Option<&'a [u8]>> + Clone, out: &mut Vec<u8>) {
-    texts.clone().for_each(|text| out.extend_from_slice(&(text.map_or(0, <[u8]>::len) as u32).to_le_bytes()));
-    texts.flatten().for_each(|text| out.extend_from_slice(text));
+fn write_texts<'a>(texts: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Vec<u8>) {
+    let texts: Vec<Option<&[u8]>> = texts.collect();
+    texts.iter().for_each(|text| out.extend_from_slice(&(text.map_or(0, <[u8]>::len) as u32).to_le_bytes()));
+    texts.iter().flatten().for_each(|text| out.extend_from_slice(text));
 }
 
 /// Reads the bytes of [`to_bytes`], which may come from anyone, of a column of this name and type.
