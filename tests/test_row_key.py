@@ -109,11 +109,7 @@ FITS: dict[str, tuple[Callable[..., pl.Expr], tuple[Any, ...], dict[str, Any]]] 
         ("y", pl.struct("a", "b").alias("s"), (pl.col("c") * 2).alias("c2"), pl.col("query")),
         {"rounds": 4, "categorical": ["query"]},
     ),
-    "own loss": (
-        tg.fit_gbdt,
-        ("y", *NUMBERS),
-        {"rounds": 4, "loss": tg.loss(lambda y, score, c: (y - score) ** 2 * (1 + c * c), ["c"], start=0.0)},
-    ),
+    "own loss": (tg.fit_gbdt, ("y", *NUMBERS), {"rounds": 4, "loss": tg.loss(lambda y, f: (y - f) ** 2 * (1 + y * y))}),
     "forest": (tg.fit_forest, ("class", *NUMBERS, *CATEGORIES), {"trees": 6, "weight": "w"}),
     "extra trees": (tg.fit_forest, ("y", *NUMBERS), {"trees": 5, "splitter": "random", "bootstrap": False}),
     "exact forest": (tg.fit_forest, ("y", *NUMBERS), {"trees": 4, "splitter": "exact", "permutation_importance": True}),
@@ -482,8 +478,10 @@ def test_what_receipts_are_asked_of(frame: pl.DataFrame) -> None:
         tg.receipt(tg.fit_gbdt, "y", "a", row_key="id", version=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="parameter `collective`"):
         tg.receipt(tg.fit_gbdt, "y", "a", row_key="id", collective=object())
+    with pytest.raises(ValueError, match="parameter `row_key`: it names no column"):
+        tg.receipt(tg.fit_gbdt, "y", "a", row_key=[])
     with pytest.raises(pl.exceptions.ComputeError, match="a receipt is one of rows that have keys"):
-        frame.select(tg.receipt(tg.fit_gbdt, "y", "a", row_key=[]))
+        frame.select(tg.receipt(tg.fit_gbdt, "y", "a", row_key=None))  # type: ignore[arg-type]
     # What is asked of one call is asked of no other.
     assert frame.taiga.fit_gbdt("y", "a", rounds=1).rounds == 1
 

@@ -162,6 +162,9 @@ def part(role: str, columns: IntoColumns, *, mark: bool = False) -> pl.Expr:
         exprs = _plugin.as_exprs([columns], f"`{role}`")
     except TypeError as error:
         raise TypeError(f"{error}{_HINTS.get(role, '')}") from None
+    if not exprs:
+        msg = f"parameter `{role}`: it names no column"
+        raise ValueError(msg)
     return pl.struct(marked(exprs) if mark else exprs).alias(f"__taiga_{role}")
 
 
