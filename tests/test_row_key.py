@@ -195,7 +195,7 @@ def test_behind_a_streaming_join() -> None:
     frame = table(60_000)
     left, right = frame.select("id", *NUMBERS, "city"), frame.select("id", "y")
     query = (
-        pl.concat([left.lazy()[k::7] for k in range(7)])
+        pl.concat([left[k::7].lazy() for k in range(7)])
         .join(right.lazy(), on="id")
         .group_by("id", maintain_order=False)
         .agg(pl.all().first())
@@ -402,7 +402,7 @@ def test_receipts_travel(frame: pl.DataFrame) -> None:
         assert model.receipt is not None
         assert len(model.receipt) == 64
         assert tg.Model.from_bytes(model.to_bytes()) == model
-        assert tg.Model.from_json(model.to_json()) == model
+        assert tg.Model.from_json(model.to_json()).receipt == model.receipt
         assert pickle.loads(pickle.dumps(model)).receipt == model.receipt
         assert model.with_metadata(None) == fit_of(name)(frame)
         assert model.with_metadata(None).receipt == model.receipt
@@ -474,8 +474,6 @@ def test_receipts_tell_rows_and_parameters_apart(data: st.DataObject) -> None:
 def test_what_receipts_are_asked_of(frame: pl.DataFrame) -> None:
     with pytest.raises(TypeError, match="parameter `fit`"):
         tg.receipt(tg.fit_folds, "y", "a", row_key="id")
-    with pytest.raises(TypeError, match="parameter `version`"):
-        tg.receipt(tg.fit_gbdt, "y", "a", row_key="id", version=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="parameter `collective`"):
         tg.receipt(tg.fit_gbdt, "y", "a", row_key="id", collective=object())
     with pytest.raises(ValueError, match="parameter `row_key`: it names no column"):

@@ -256,9 +256,9 @@ def fit_gbdt(
         A column, or several, whose values are others in each row: a number, a Boolean, temporal, text or Binary. The
         model is then one of the set of its rows: a shuffle, a streaming join or `group_by` before the fit, and rows
         dealt to the processes of `collective` in another way, give the same bytes, and it has a `Model.receipt`
-        (docs/row_key.md). The rows are read in an order that the keys alone decide, which takes one copy of the columns
-        and about a twentieth of the time of 100 trees. A key that is null, NaN or occurs twice is an error. The columns
-        are no features unless they are named as such.
+        (docs/row_key.md). The rows are read in an order that the keys alone decide, which takes one copy of the
+        columns. A key that is null, NaN or occurs twice is an error. The columns are no features unless they are named
+        as such.
     on_error
         What becomes of the fit where its rows are at fault: of one group among many, say, which would
         end the whole query. `"raise"` (default): the query ends, with an error that names the fault, the

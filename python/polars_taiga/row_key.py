@@ -67,13 +67,10 @@ def receipt(
     if fit not in _FITS:
         msg = f"parameter `fit`: {fit!r} is none of tg.fit_gbdt, tg.fit_forest and tg.fit_sparse_lr"
         raise TypeError(msg)
-    if not isinstance(version, str):
-        msg = f"parameter `version`: {type(version).__name__} is no text"
-        raise TypeError(msg)
     if params.get("collective") is not None:
         msg = "parameter `collective`: a receipt is computed by one process, of all rows"
         raise ValueError(msg)
-    with _fit.asking(receipt=version):
+    with _fit.asking(receipt=str(version)):
         value = fit(*columns, row_key=row_key, **params)
     return value.cast(pl.String).alias("receipt")
 
