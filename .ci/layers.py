@@ -24,7 +24,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["device", "collective"],
         ["params"],
         ["column"],
-        ["metadata"],
+        ["metadata", "receipt"],
         ["provenance"],
         ["envelope"],
         ["quantize"],

@@ -48,6 +48,7 @@ from polars_taiga.loss import CustomLoss, Symbol, loss, when
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
+from polars_taiga.row_key import receipt, row_key_order
 from polars_taiga.score import score
 from polars_taiga.search import search
 from polars_taiga.statistics import histogram, histogram2d, min_max
@@ -97,6 +98,8 @@ __all__ = [
     "plot",
     "predict",
     "quantize",
+    "receipt",
+    "row_key_order",
     "score",
     "search",
     "target_encode",

@@ -7,8 +7,10 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
@@ -117,6 +119,20 @@ def params_json(
     return text
 
 
+_asked: ContextVar[Mapping[str, object]] = ContextVar("_asked", default=MappingProxyType({}))
+"""What is asked of fits beside their model: keywords of the plugin."""
+
+
+@contextmanager
+def asking(**kwargs: object) -> Iterator[None]:
+    """Ask this of the fits that are called meanwhile."""
+    token = _asked.set(kwargs)
+    try:
+        yield
+    finally:
+        _asked.reset(token)
+
+
 _HINTS = {
     "eval": (
         ": held-out rows are rows of the same frame, where it is true; a second frame comes in by "
@@ -146,6 +162,9 @@ def part(role: str, columns: IntoColumns, *, mark: bool = False) -> pl.Expr:
         exprs = _plugin.as_exprs([columns], f"`{role}`")
     except TypeError as error:
         raise TypeError(f"{error}{_HINTS.get(role, '')}") from None
+    if not exprs:
+        msg = f"parameter `{role}`: it names no column"
+        raise ValueError(msg)
     return pl.struct(marked(exprs) if mark else exprs).alias(f"__taiga_{role}")
 
 
@@ -203,6 +222,7 @@ def call(
         text = metadata_json(metadata)
     given = Training() if training is None else training
     how = given.kwargs(problems)
+    how.update(_asked.get())
     problems.raise_found()
     kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error, "metadata": text, **how}
     if selected is not None:

@@ -50,6 +50,7 @@ def fit_forest(
     target: IntoColumn,
     *features: IntoColumns,
     weight: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -82,6 +83,8 @@ def fit_forest(
         not there (`Model.rows` counts it all the same). A factor common to all weights changes
         nothing; weights below 2^-31 of the largest (2^-30 with more than a billion draws) count as
         that. (scikit-learn: `sample_weight`.)
+    row_key
+        As in `fit_gbdt`. `Model.oob_predictions` then come in the order of the keys (`tg.row_key_order`).
     on_error
         As in `fit_gbdt`. The constant is a tree of one leaf: the mean, or the shares of the classes,
         which are 0 and 1 where rows are of one class.
@@ -179,7 +182,7 @@ def fit_forest(
     selected = Selected()
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, ForestParams, _taiga.forest_problems)
-    roles = {"target": target, "weight": weight}
+    roles: dict[str, IntoColumns | None] = {"target": target, "weight": weight, "row_key": row_key}
     call = _fit.call(
         problems,
         columns,

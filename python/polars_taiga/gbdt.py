@@ -171,6 +171,7 @@ def fit_gbdt(
     event: IntoColumn | None = None,
     lower: IntoColumn | None = None,
     upper: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
     init_model: Model | bytes | IntoColumn | None = None,
     snapshot: str | PathLike[str] | None = None,
@@ -251,6 +252,13 @@ def fit_gbdt(
         given; the target lies between them. Equal where it was seen; infinity above where it had not happened until
         `lower`, 0 below where it had happened before `upper`. `"cox"` knows times alone that were seen or are
         still to come. (XGBoost: `label_lower_bound`, `label_upper_bound`; CatBoost: two targets, -1 for infinity.)
+    row_key
+        A column, or several, whose values are others in each row: a number, a Boolean, temporal, text or Binary. The
+        model is then one of the set of its rows: a shuffle, a streaming join or `group_by` before the fit, and rows
+        dealt to the processes of `collective` in another way, give the same bytes, and it has a `Model.receipt`
+        (docs/row_key.md). The rows are read in an order that the keys alone decide, which takes one copy of the
+        columns. A key that is null, NaN or occurs twice is an error. The columns are no features unless they are named
+        as such.
     on_error
         What becomes of the fit where its rows are at fault: of one group among many, say, which would
         end the whole query. `"raise"` (default): the query ends, with an error that names the fault, the
@@ -600,6 +608,7 @@ def fit_gbdt(
         "event": event,
         "lower": lower,
         "upper": upper,
+        "row_key": row_key,
     }
     call = _fit.call(
         own.problems,

@@ -63,6 +63,7 @@ def fit_sparse_lr(
     dense: IntoColumns | None = None,
     weight: IntoColumn | None = None,
     eval: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -108,6 +109,8 @@ def fit_sparse_lr(
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each pass, and they train nothing.
+    row_key
+        As in `fit_gbdt`.
     on_error
         As in `fit_gbdt`. The constant is a model of intercepts alone, under `fit_intercept=False` too.
     progress
@@ -185,6 +188,13 @@ def fit_sparse_lr(
         problems.found.append((False, text))
     held_out = eval is not None
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
-    roles = {"target": target, "indices": indices, "values": values, "weight": weight, "eval": eval}
+    roles: dict[str, IntoColumns | None] = {
+        "target": target,
+        "indices": indices,
+        "values": values,
+        "weight": weight,
+        "eval": eval,
+        "row_key": row_key,
+    }
     own = _fit.call(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)
     return _fit.expr("fit_sparse_lr", own)

@@ -536,6 +536,25 @@ class Model(Persisted):
         return Model(self._inner.with_metadata(metadata_json(metadata)))
 
     @property
+    def receipt(self) -> str | None:
+        """Of which rows it was fitted, as 64 hexadecimal digits: SHA-256 of all that a fit with `row_key` read of
+        them, in an order that is their own, of the parameters and of the version. `tg.receipt` computes it of rows at
+        hand. `None` of a fit without `row_key`, of those of folds, and of a part of a model (`head`). A part of the
+        bytes: what it proves and what not is in docs/row_key.md.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"id": range(100), "x": range(100)}).with_columns(y=pl.col("x") % 7)
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=3, row_key="id")
+        >>> again = df.sample(fraction=1, shuffle=True).taiga.fit_gbdt("y", "x", rounds=3, row_key="id")
+        >>> model.receipt == again.receipt == df.taiga.receipt(tg.fit_gbdt, "y", "x", rounds=3, row_key="id")
+        True
+        """
+        return self._inner.receipt()
+
+    @property
     def learner(self) -> Literal["gbdt", "forest", "sparse_lr"]:
         """What fitted it: `"gbdt"`, `"forest"` or `"sparse_lr"`."""
         return self._inner.learner()
@@ -761,7 +780,7 @@ class Model(Persisted):
     def oob_predictions(self) -> pl.DataFrame:
         """Of a forest: for each training row the mean over the trees that did not draw it, null where there
         is none and for rows of weight 0: a column for each class, or `prediction`. No columns where it was
-        not asked for.
+        not asked for. In the order of the rows; of a fit with `row_key` in that of the keys (`tg.row_key_order`).
         """
         oob = self._inner.out_of_bag()
         if oob is None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import polars as pl
 
 from polars_taiga import _plugin
 from polars_taiga._signature import shows
+from polars_taiga._taiga import __version__
 from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import (
     EncoderParams,
@@ -28,6 +29,7 @@ from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
 from polars_taiga.predict import PredictParams, predict
 from polars_taiga.quantize import borders, quantize
+from polars_taiga.row_key import receipt
 from polars_taiga.score import MeasureParams, ScoreParams, score
 from polars_taiga.search import as_frame, search
 from polars_taiga.statistics import histogram, histogram2d, min_max
@@ -75,6 +77,7 @@ class TaigaExpr:
         event: IntoColumn | None = None,
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
         init_model: Model | bytes | IntoColumn | None = None,
         snapshot: str | PathLike[str] | None = None,
@@ -98,6 +101,7 @@ class TaigaExpr:
             event=event,
             lower=lower,
             upper=upper,
+            row_key=row_key,
             on_error=on_error,
             init_model=init_model,
             snapshot=snapshot,
@@ -125,6 +129,7 @@ class TaigaExpr:
         self,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -132,7 +137,14 @@ class TaigaExpr:
     ) -> pl.Expr:
         """`tg.fit_forest` with this expression as the target."""
         return fit_forest(
-            self._expr, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
+            self._expr,
+            *features,
+            weight=weight,
+            row_key=row_key,
+            on_error=on_error,
+            progress=progress,
+            metadata=metadata,
+            **params,
         )
 
     @shows(LinearParams)
@@ -144,6 +156,7 @@ class TaigaExpr:
         dense: IntoColumns | None = None,
         weight: IntoColumn | None = None,
         eval: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -157,6 +170,7 @@ class TaigaExpr:
             dense=dense,
             weight=weight,
             eval=eval,
+            row_key=row_key,
             on_error=on_error,
             progress=progress,
             metadata=metadata,
@@ -341,6 +355,7 @@ class _Fits:
         event: IntoColumn | None = None,
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: Literal["raise"] = "raise",
         init_model: Model | bytes | IntoColumn | None = None,
         snapshot: str | PathLike[str] | None = None,
@@ -367,6 +382,7 @@ class _Fits:
         event: IntoColumn | None = None,
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError,
         init_model: Model | bytes | IntoColumn | None = None,
         snapshot: str | PathLike[str] | None = None,
@@ -393,6 +409,7 @@ class _Fits:
         event: IntoColumn | None = None,
         lower: IntoColumn | None = None,
         upper: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
         init_model: Model | bytes | IntoColumn | None = None,
         snapshot: str | PathLike[str] | None = None,
@@ -420,6 +437,7 @@ class _Fits:
                 event=event,
                 lower=lower,
                 upper=upper,
+                row_key=row_key,
                 on_error=on_error,
                 init_model=init_model,
                 snapshot=snapshot,
@@ -440,6 +458,7 @@ class _Fits:
         target: IntoColumn,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -453,6 +472,7 @@ class _Fits:
         target: IntoColumn,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -466,6 +486,7 @@ class _Fits:
         target: IntoColumn,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -477,7 +498,14 @@ class _Fits:
         """
         return self._fitted(
             fit_forest(
-                target, *features, weight=weight, on_error=on_error, progress=progress, metadata=metadata, **params
+                target,
+                *features,
+                weight=weight,
+                row_key=row_key,
+                on_error=on_error,
+                progress=progress,
+                metadata=metadata,
+                **params,
             ),
             engine,
         )
@@ -492,6 +520,7 @@ class _Fits:
         dense: IntoColumns | None = None,
         weight: IntoColumn | None = None,
         eval: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: Literal["raise"] = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -509,6 +538,7 @@ class _Fits:
         dense: IntoColumns | None = None,
         weight: IntoColumn | None = None,
         eval: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -526,6 +556,7 @@ class _Fits:
         dense: IntoColumns | None = None,
         weight: IntoColumn | None = None,
         eval: IntoColumn | None = None,
+        row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -543,6 +574,7 @@ class _Fits:
                 dense=dense,
                 weight=weight,
                 eval=eval,
+                row_key=row_key,
                 on_error=on_error,
                 progress=progress,
                 metadata=metadata,
@@ -625,6 +657,21 @@ class _Fits:
         `on_error` makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
         value: float | None = self._value(score(model, target, *features, on_error=on_error, **params), engine)
+        return value
+
+    def receipt(
+        self,
+        fit: Callable[..., pl.Expr],
+        *columns: IntoColumns,
+        row_key: IntoColumns,
+        version: str = __version__,
+        engine: Engine = "auto",
+        **params: Any,
+    ) -> str:
+        """Compute a receipt by `tg.receipt`: collect the query of a lazy frame, and return the text. `engine`: as in
+        `LazyFrame.collect`, what the query is run by.
+        """
+        value: str = self._value(receipt(fit, *columns, row_key=row_key, version=version, **params), engine)
         return value
 
 

@@ -41,6 +41,7 @@ class FoldsParams(GbdtParams, total=False):
     event: IntoColumn | None
     lower: IntoColumn | None
     upper: IntoColumn | None
+    row_key: IntoColumns | None
     progress: bool | None
 
 
@@ -116,7 +117,9 @@ class FoldsCall:
     ) -> None:
         """Of `params`, those of `FoldsParams`."""
         own = dict(params)
-        roles = {role: own.pop(role, None) for role in ("weight", "group", "position", "event", "lower", "upper")}
+        roles = {
+            role: own.pop(role, None) for role in ("weight", "group", "position", "event", "lower", "upper", "row_key")
+        }
         folds, fold_by = own.pop("folds", 5), own.pop("fold_by", None)
         n_folds, self.progress = own.pop("n_folds", 5), own.pop("progress", None)
         # Each fold is held out.
@@ -193,6 +196,9 @@ def fit_folds(
         The column of the groups or of the times.
     weight, group, position, event, lower, upper
         As in `fit_gbdt`. Losses by `group` want whole groups: `folds="group"`.
+    row_key
+        As in `fit_gbdt`: which fold a row is in, and the models, then depend on the set of the rows alone. Each row
+        gets its own model, in the order of the frame. `folds="time"` needs `fold_by`. The models have no receipt.
     on_error
         What becomes of the rows of a query that can't be fitted, as in `fit_gbdt`: `"raise"` (default) or `"null"`.
     progress

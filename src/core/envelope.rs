@@ -39,6 +39,8 @@ pub struct Envelope {
     pub metadata: u32,
     /// The first version with the columns of structs behind the metadata, which is written where there are some.
     pub structs: u32,
+    /// The first version with a receipt behind the columns of structs, which is written where there is one.
+    pub receipt: u32,
     /// What it is called in errors: `model`, say.
     pub noun: &'static str,
     /// What it is, where bytes are another kind: `a model of boosted trees`.

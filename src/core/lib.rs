@@ -25,6 +25,7 @@ pub mod parallel;
 pub mod params;
 pub mod provenance;
 pub mod quantize;
+pub mod receipt;
 pub mod shap;
 pub mod stats;
 pub mod symbolic;

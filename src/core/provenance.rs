@@ -5,6 +5,7 @@
 //! to tell, the version before is written, which has none.
 
 use crate::metadata::Metadata;
+use crate::receipt::Receipt;
 use serde::{Deserialize, Serialize};
 
 /// The type of class labels in the column that they come from.
@@ -77,6 +78,10 @@ pub struct Provenance {
     /// [`Envelope::metadata`](crate::envelope::Envelope::metadata) on.
     #[serde(skip)]
     pub metadata: Option<Metadata>,
+    /// Of which rows it was fitted, where these have keys. In bytes it stands behind the structs, from the version of
+    /// [`Envelope::receipt`](crate::envelope::Envelope::receipt) on.
+    #[serde(skip)]
+    pub receipt: Option<Receipt>,
 }
 
 /// A column of structs whose fields a model was fitted on.
@@ -91,7 +96,7 @@ impl Provenance {
     /// Returns the provenance of columns in the model's order, of which it is said whether they were computed.
     pub fn new(label_type: Option<LabelType>, computed: impl IntoIterator<Item = bool>) -> Self {
         let computed = computed.into_iter().zip(0..).filter_map(|(computed, i)| computed.then_some(i)).collect();
-        Provenance { label_type, computed, structs: vec![], metadata: None }
+        Provenance { label_type, computed, structs: vec![], metadata: None, receipt: None }
     }
 
     /// Returns the provenance with these structs, of columns behind `before` others.

@@ -3,18 +3,21 @@
 use crate::columns::{self, Feature, Numbers};
 use crate::export::Answer;
 use crate::literal::unlabelled;
+use crate::row_key::{Description, Keyed};
 use crate::schema::InputSchema;
 use crate::selections::{self, Selection};
 use crate::threads::on_all_threads;
 use crate::together::Together;
 use crate::{errors, monitor};
 use polars::prelude::*;
+use rayon::prelude::*;
 use serde::Deserialize;
 use taiga_engine::device::with_device;
 use taiga_engine::error::RowsFault;
 use taiga_engine::metadata::Metadata;
-use taiga_engine::parallel::pools;
+use taiga_engine::parallel::{interrupt, pools};
 use taiga_engine::provenance::{LabelType, Provenance, StructColumn};
+use taiga_engine::receipt::Receipt;
 
 /// What Python says of a fit.
 #[derive(Deserialize)]
@@ -44,6 +47,9 @@ pub struct FitKwargs {
     /// The processes that make the fit together with this one.
     #[serde(default)]
     pub collective: Option<Together>,
+    /// The version of this package of whose fit the receipt is asked for, and not the model.
+    #[serde(default)]
+    receipt: Option<String>,
 }
 
 /// What becomes of a fit whose rows are at fault (see [`taiga_engine::Error::rows_fault`]). Whatever else is wrong ends the
@@ -122,7 +128,7 @@ impl FitKwargs {
 }
 
 /// So many rows are read on all threads.
-const MANY: usize = 1 << 16;
+pub const MANY: usize = 1 << 16;
 
 /// The fields of the input that are not features start with this.
 pub const ROLE: &str = "__taiga_";
@@ -154,9 +160,60 @@ pub struct Parts {
     pub init_model: Option<Vec<u8>>,
     /// How many rows the features have that are numbers, where the others are in other processes.
     own: Option<usize>,
+    /// Of which rows they are, where these have keys.
+    pub receipt: Option<Receipt>,
 }
 
 impl Parts {
+    /// The parts with these rows, in this order.
+    ///
+    /// # Errors
+    /// Where there is no memory for them.
+    pub fn taken(&self, rows: &[IdxSize]) -> PolarsResult<Parts> {
+        let columns: Vec<&Series> = self.columns().collect();
+        let bytes = columns.iter().map(|s| s.estimated_size() as u64).sum::<u64>();
+        errors::check_memory(|| "the rows in the order of their keys".into(), bytes, "fit without `row_key`, on rows that are sorted")?;
+        let take = |s: &&Series| {
+            interrupt::poll();
+            s.rechunk().take_slice(rows)
+        };
+        self.with_columns(columns.par_iter().map(take).collect::<PolarsResult<Vec<_>>>()?)
+    }
+
+    /// All columns.
+    pub fn columns(&self) -> impl Iterator<Item = &Series> {
+        self.roles.iter().chain(&self.features)
+    }
+
+    /// The parts with others in the place of all [`columns`](Parts::columns).
+    ///
+    /// # Errors
+    /// Where a part of which there is one is several columns.
+    pub fn with_columns(&self, mut columns: Vec<Series>) -> PolarsResult<Parts> {
+        let features = columns.split_off(self.roles.len());
+        Ok(Parts {
+            target: one_of(&columns, "target")?.ok_or_else(|| errors::data("there is no target"))?,
+            weight: one_of(&columns, "weight")?,
+            roles: columns,
+            features,
+            computed: self.computed.clone(),
+            structs: self.structs.clone(),
+            init_model: self.init_model.clone(),
+            own: self.own,
+            receipt: self.receipt,
+        })
+    }
+
+    /// For each role a struct of its columns.
+    pub fn roles(&self) -> &[Series] {
+        &self.roles
+    }
+
+    /// The columns of one of the [`roles`](Parts::roles).
+    pub fn all_of(&self, role: &Series) -> PolarsResult<Vec<Series>> {
+        Ok(unwrapped(role.struct_()?.fields_as_series())?.into_iter().map(|(column, _)| column).collect())
+    }
+
     /// The parts with what other processes have too, where `gather` makes a column of all rows of one of this process's; only features that
     /// are numbers stay as they are. Those of `categorical` are none.
     ///
@@ -174,6 +231,7 @@ impl Parts {
             weight: self.weight.as_ref().map(&gather).transpose()?,
             init_model: self.init_model.clone(),
             own: Some(self.target.len()),
+            receipt: self.receipt,
         })
     }
 
@@ -196,7 +254,8 @@ impl Parts {
         let Fields { roles, columns: features, computed, structs } = Fields::new(&inputs[0])?;
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;
         let weight = one_of(&roles, "weight")?;
-        Ok(Parts { roles, target, features, computed, structs, weight, init_model: inputs.get(1).map_or(Ok(None), init_model)?, own: None })
+        let init_model = inputs.get(1).map_or(Ok(None), init_model)?;
+        Ok(Parts { roles, target, features, computed, structs, weight, init_model, own: None, receipt: None })
     }
 
     /// What a model tells of its classes and columns, of which those of lists stand before the features; `of_lists`: whether they are not
@@ -204,7 +263,7 @@ impl Parts {
     pub fn provenance(&self, label_type: Option<LabelType>, of_lists: Vec<bool>) -> Provenance {
         let before = of_lists.len();
         let computed = of_lists.into_iter().chain(self.computed.iter().copied());
-        Provenance::new(label_type, computed).with_structs(self.structs.clone(), before)
+        Provenance { receipt: self.receipt, ..Provenance::new(label_type, computed).with_structs(self.structs.clone(), before) }
     }
 
     /// The columns of a role; none if it is not there.
@@ -410,15 +469,17 @@ pub fn checked_params<P>(
 }
 
 /// The value of the expression `function` that fits: the bytes that `fit` makes of the input under the parameters that `checked`
-/// gives, or what stands for them by `on_error`.
+/// gives and `told` writes as JSON, or what stands for them by `on_error`. Rows that have keys are in the order of these, but for those that
+/// lie in several processes. Where the receipt is asked for it is the value, as text.
 ///
 /// # Errors
 /// What both say.
 pub fn fitted<P: Clone>(
-    function: &str,
+    function: &'static str,
     inputs: &[Series],
     kwargs: &FitKwargs,
     checked: impl FnOnce() -> PolarsResult<P>,
+    told: impl FnOnce(&P) -> serde_json::Value,
     fit: impl Fn(&Parts, P, &FitKwargs, Wanted) -> PolarsResult<Vec<u8>>,
 ) -> Answer {
     monitor::expression(function, true, || {
@@ -426,7 +487,16 @@ pub fn fitted<P: Clone>(
         pools::keep_to_this_thread();
         let params = checked()?;
         let parts = Parts::new(inputs)?;
-        let bytes = kwargs.on_error.apply(&parts.target, |wanted| fit(&parts, params.clone(), kwargs, wanted))?;
+        let description = Description::new(function, &told(&params), kwargs.receipt.as_deref());
+        let bytes = kwargs.on_error.apply(&parts.target, |wanted| {
+            let keyed = if kwargs.collective.is_none() { Keyed::new(&parts, Some(&description))? } else { None };
+            let parts = Keyed::parts_of(&keyed, &parts);
+            match (&kwargs.receipt, parts.receipt) {
+                (Some(_), Some(receipt)) => Ok(receipt.to_string().into_bytes()),
+                (Some(_), None) => Err(errors::data("parameter `row_key`: a receipt is one of rows that have keys")),
+                _ => fit(parts, params.clone(), kwargs, wanted),
+            }
+        })?;
         Ok(binary_series("model", bytes))
     })
 }
@@ -446,7 +516,7 @@ macro_rules! fit_expression {
 
         fn $function(inputs: &[Series], kwargs: $crate::fit::FitKwargs) -> $crate::export::Answer {
             let checked = || checked(inputs[0].dtype(), &kwargs);
-            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, |parts, params, kwargs, wanted| {
+            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, <$params>::to_json, |parts, params, kwargs, wanted| {
                 let mut model = fit(parts, params, kwargs, wanted)?;
                 model.provenance.metadata = kwargs.metadata()?;
                 Ok(model.to_bytes())

@@ -8,6 +8,7 @@ use crate::gbdt::{check_given, given, read};
 use crate::monitor::{self, Watch};
 use crate::predict::measured::{Call, metric_of};
 use crate::predict::score::values_of;
+use crate::row_key::{Keyed, has_key};
 use crate::schema::{InputSchema, is_known};
 use crate::times::TimeColumns;
 use crate::{categories, errors, fit};
@@ -149,6 +150,10 @@ impl DivisionKwargs {
                 folds(&Division::Given(count, &of_row))
             }
             By::Time => match &column {
+                None if has_key(parts) => {
+                    let text = "parameter `fold_by`: folds=\"time\" beside `row_key` needs the column of the times: rows with keys have no other order";
+                    Err(errors::data(text))
+                }
                 None => folds(&Division::Times(self.parts, &(0..input.target.rows() as u32).collect::<Vec<_>>())),
                 Some(times) if times.null_count() > 0 => {
                     let text = format!("it is null in {} of {} rows, and tells when they were", times.null_count(), times.len());
@@ -189,12 +194,15 @@ fn fit_folds(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
     called("fit_folds", inputs, |parts| {
         let params = checked(inputs[0].dtype(), &kwargs.fit)?;
         let fitted = kwargs.fit.on_error.apply(&parts.target, |_| {
+            let keyed = Keyed::new(parts, None)?;
+            let parts = Keyed::parts_of(&keyed, parts);
             read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
                 let folds = kwargs.division.folds(parts, input)?;
                 let watch = Watch::new("fit_folds", "rounds", kwargs.fit.progress);
                 let models = boosting::fit_folds(input, params, &folds, &watch).map_err(errors::compute)?;
                 let models = models.into_iter().map(|fold| bytes(parts, &kwargs.fit, labels.clone(), fold.model));
-                Ok((folds.of_row, models.collect::<PolarsResult<Vec<_>>>()?))
+                let of_row = keyed.as_ref().map_or_else(|| folds.of_row.clone(), |keyed| keyed.as_they_came(&folds.of_row));
+                Ok((of_row, models.collect::<PolarsResult<Vec<_>>>()?))
             })
         })?;
         let (of_row, models) = fitted.unwrap_or_else(|| (vec![NO_FOLD; parts.target.len()], vec![]));
@@ -311,6 +319,8 @@ fn cross_validate_field(inputs: &[Field], kwargs: CrossValidateKwargs) -> Polars
 /// A row for each fold: its sizes, the rounds of its model, and what that is worth.
 fn cross_validate(inputs: &[Series], kwargs: CrossValidateKwargs) -> Answer {
     called("cross_validate", inputs, |parts| {
+        let keyed = Keyed::new(parts, None)?;
+        let parts = Keyed::parts_of(&keyed, parts);
         let params = checked(inputs[0].dtype(), &kwargs.fit)?;
         let metrics = kwargs.measured.metrics()?;
         read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
@@ -377,6 +387,8 @@ fn search_field(inputs: &[Field], kwargs: SearchKwargs) -> PolarsResult<Field> {
 /// A row for each trial in each rung that it reached: the rounds it was given, and what its models of all folds are worth.
 fn search(inputs: &[Series], kwargs: SearchKwargs) -> Answer {
     called(SEARCH, inputs, |parts| {
+        let keyed = Keyed::new(parts, None)?;
+        let parts = Keyed::parts_of(&keyed, parts);
         let trials = kwargs.trials(inputs[0].dtype())?;
         let metric = kwargs.measured.metrics()?;
         let Some(first) = trials.first() else { return Err(errors::data("parameter `trials`: there are none")) };

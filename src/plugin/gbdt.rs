@@ -6,6 +6,7 @@ use crate::errors;
 use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
+use crate::row_key::Description;
 use crate::schema::{InputSchema, is_known};
 use crate::several::{self, SeveralTargets};
 use crate::snapshot::SnapshotFile;
@@ -162,7 +163,8 @@ fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted
     if wanted == Wanted::Constant {
         return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
     }
-    together.join(parts, &params.categorical.clone(), |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
+    let description = Description::new("fit_gbdt", &params.to_json(), None);
+    together.join(parts, &params.categorical.clone(), &description, |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
 }
 
 /// Fits a model on one table, of whose features these are the `own` rows, where there are others.

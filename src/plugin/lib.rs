@@ -4,6 +4,7 @@
 mod cache;
 mod callback;
 mod categories;
+mod cells;
 mod columns;
 mod device;
 mod encoding;
@@ -24,6 +25,7 @@ mod model;
 mod monitor;
 mod predict;
 mod quantize;
+mod row_key;
 mod schema;
 mod selections;
 mod several;
@@ -34,6 +36,7 @@ mod threads;
 mod times;
 mod together;
 mod warn;
+mod wire;
 
 use pyo3::prelude::*;
 use pyo3_polars::PolarsAllocator;

@@ -313,6 +313,11 @@ impl PyModel {
         self.model.facts().provenance.metadata.as_ref().map(|m| m.text().to_string())
     }
 
+    /// Of which rows it was fitted, as hexadecimal digits; none where these had no keys.
+    fn receipt(&self) -> Option<String> {
+        self.model.facts().provenance.receipt.map(|receipt| receipt.to_string())
+    }
+
     /// The bytes of the same model with other metadata, a JSON object's text.
     fn with_metadata<'py>(&self, py: Python<'py>, metadata: Option<&str>) -> PyResult<Bound<'py, PyBytes>> {
         let metadata = metadata.map(Metadata::new).transpose().map_err(python_error)?;

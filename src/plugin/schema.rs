@@ -4,6 +4,7 @@
 use crate::columns::{check_number, feature_type};
 use crate::errors;
 use crate::fit::{COMPUTED, ROLE};
+use crate::row_key;
 use polars::prelude::*;
 use std::collections::HashSet;
 use taiga_engine::column::FeatureType;
@@ -109,6 +110,7 @@ impl InputSchema {
         if let Some(weight) = self.one("weight")? {
             check_number_field(&weight, "a weight")?;
         }
+        row_key::check(self)?;
         for baseline in self.all("baseline") {
             check_number_field(&baseline, "a baseline")?;
         }

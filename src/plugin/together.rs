@@ -2,17 +2,22 @@
 
 use crate::errors;
 use crate::fit::Parts;
+use crate::row_key::{Description, RowKeys};
+use crate::threads::on_all_threads;
+use crate::wire;
 use polars::prelude::*;
 use pyo3::prelude::*;
 use serde::Deserialize;
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use taiga_engine::collective::Collective;
 use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
+use taiga_engine::collective::{Collective, bytes_of, numbers_of};
 use taiga_engine::dataset::OwnRows;
 use taiga_engine::dataset::own_rows::agree;
+use taiga_engine::dataset::row_keys::bucket;
 use taiga_engine::parallel::fork::PerProcess;
+use taiga_engine::receipt::{BUCKETS, Buckets};
 
 /// Who this process is among those that fit together: what Python's `Collective` says.
 #[derive(Deserialize)]
@@ -83,7 +88,8 @@ impl Together {
     }
 
     /// Finds the other processes, and calls `body` with the table as this process has it then: the target and all else that is narrow of
-    /// all rows, numeric features of its own. The connection ends with it; what goes wrong here the others are told.
+    /// all rows, numeric features of its own. Rows that have keys are dealt anew, in the order of these; `description`: of what is fitted of
+    /// them. The connection ends with it; what goes wrong here the others are told.
     ///
     /// # Errors
     /// Those of the connection, and of `body`.
@@ -91,13 +97,14 @@ impl Together {
         &self,
         parts: &Parts,
         categorical: &[String],
+        description: &Description,
         body: impl FnOnce(&Parts, OwnRows<'_>) -> PolarsResult<T>,
     ) -> PolarsResult<T> {
         let options = self.options();
         check_first_run(self.fit)?;
         let _taken = Taken::new(&options)?;
         let collective = TcpCollective::join(&options).map_err(errors::compute)?;
-        self.body(&collective, parts, categorical, body).inspect_err(|error| collective.end_with(&errors::text(error)))
+        self.body(&collective, parts, categorical, description, body).inspect_err(|error| collective.end_with(&errors::text(error)))
     }
 
     fn body<T>(
@@ -105,10 +112,13 @@ impl Together {
         collective: &TcpCollective,
         parts: &Parts,
         categorical: &[String],
+        description: &Description,
         body: impl FnOnce(&Parts, OwnRows<'_>) -> PolarsResult<T>,
     ) -> PolarsResult<T> {
         parts.check_target_is_no_feature()?;
         agree(collective, "columns", &parts.types()).map_err(errors::compute)?;
+        let by_key = on_all_threads(|| by_key(collective, parts, description))?;
+        let parts = by_key.as_ref().unwrap_or(parts);
         let count = parts.target.len();
         let counts = collective.gather(&[count as f64]).map_err(errors::compute)?;
         let first = counts[..self.rank].iter().sum::<f64>() as usize;
@@ -125,87 +135,53 @@ fn of_engine<T>(result: taiga_engine::Result<T>) -> PolarsResult<T> {
 ///
 /// # Errors
 /// Those of the connection, and for types that are not sent.
-fn gather(collective: &TcpCollective, series: &Series) -> PolarsResult<Series> {
-    let name = series.name().clone();
-    match series.dtype() {
-        DataType::Struct(_) => {
-            let fields = series.struct_()?.fields_as_series();
-            let fields = fields.iter().map(|field| gather(collective, field)).collect::<PolarsResult<Vec<_>>>()?;
-            let rows = fields.first().map_or(0, |field| field.len());
-            Ok(StructChunked::from_series(name, rows, fields.iter())?.into_series())
-        }
-        DataType::Null => {
-            let rows = of_engine(collective.gather(&[series.len() as f64]))?.iter().sum::<f64>() as usize;
-            Ok(Series::full_null(name, rows, &DataType::Null))
-        }
-        DataType::String | DataType::Categorical(..) | DataType::Enum(..) => gather_text(collective, series),
-        dtype @ (DataType::Int128 | DataType::UInt128 | DataType::Decimal(..) | DataType::List(_) | DataType::Array(..)) => {
-            Err(errors::column(&name, format!("its type is {dtype}, which is not sent between processes yet: cast it to Int64 or Float64")))
-        }
-        dtype if dtype.is_float() => {
-            let values = series.cast(&DataType::Float64)?;
-            let values = values.f64()?;
-            let all = gather_numbers(collective, values.iter().map(|x| x.map(f64::to_le_bytes)), f64::from_le_bytes)?;
-            Float64Chunked::from_iter_options(name, all.into_iter()).into_series().cast(dtype)
-        }
-        DataType::UInt64 => {
-            let all = gather_numbers(collective, series.u64()?.iter().map(|x| x.map(u64::to_le_bytes)), u64::from_le_bytes)?;
-            Ok(UInt64Chunked::from_iter_options(name, all.into_iter()).into_series())
-        }
-        dtype => {
-            let physical = series.to_physical_repr().cast(&DataType::Int64)?;
-            let all = gather_numbers(collective, physical.i64()?.iter().map(|x| x.map(i64::to_le_bytes)), i64::from_le_bytes)?;
-            let all = Int64Chunked::from_iter_options(name, all.into_iter()).into_series();
-            // Through the physical type: of a narrow one Polars casts no other to a date.
-            all.cast(series.to_physical_repr().dtype())?.cast(dtype)
-        }
-    }
+fn gather(collective: &dyn Collective, series: &Series) -> PolarsResult<Series> {
+    joined(series, &of_engine(collective.gather_bytes(&wire::to_bytes(series)?))?)
 }
 
-/// Returns the numbers of all processes; none where one is null.
-fn gather_numbers<T>(
-    collective: &TcpCollective,
-    values: impl ExactSizeIterator<Item = Option<[u8; 8]>>,
-    from: fn([u8; 8]) -> T,
-) -> PolarsResult<Vec<Option<T>>> {
-    let rows = values.len();
-    let mut bytes = Vec::with_capacity(9 * rows);
-    let mut there = vec![0u8; rows];
-    for (value, there) in values.zip(&mut there) {
-        bytes.extend_from_slice(&value.unwrap_or_default());
-        *there = value.is_some() as u8;
+/// One column of what processes have sent of it, in their order.
+fn joined(series: &Series, of_each: &[Vec<u8>]) -> PolarsResult<Series> {
+    let mut all = Series::new_empty(series.name().clone(), series.dtype());
+    for bytes in of_each {
+        all.append_owned(wire::from_bytes(series.name(), series.dtype(), bytes)?)?;
     }
-    bytes.extend_from_slice(&there);
-    let mut all = vec![];
-    for bytes in of_engine(collective.gather_bytes(&bytes))? {
-        let (values, there) = bytes.split_at(bytes.len() / 9 * 8);
-        all.extend(values.as_chunks::<8>().0.iter().zip(there).map(|(value, there)| (*there == 1).then(|| from(*value))));
-    }
-    Ok(all)
+    Ok(all.rechunk())
 }
 
-/// Returns the texts of all processes, in the type that they had.
-fn gather_text(collective: &TcpCollective, series: &Series) -> PolarsResult<Series> {
-    let strings = series.cast(&DataType::String)?;
-    let strings = strings.str()?;
-    let lengths = strings.iter().map(|text| text.map(|text| (text.len() as u64).to_le_bytes()));
-    let lengths: Vec<Option<[u8; 8]>> = lengths.collect();
-    let lengths = gather_numbers(collective, lengths.into_iter(), u64::from_le_bytes)?;
-    let bytes: Vec<u8> = strings.iter().flatten().flat_map(str::bytes).collect();
-    let bytes = of_engine(collective.gather_bytes(&bytes))?.concat();
-    let broken = || errors::data("parameter `collective`: a process sends text that can't be read");
-    let mut rest = &bytes[..];
-    let mut texts = Vec::with_capacity(lengths.len());
-    for length in lengths {
-        let Some(length) = length else {
-            texts.push(None);
-            continue;
-        };
-        let (text, behind) = rest.split_at_checked(length as usize).ok_or_else(broken)?;
-        texts.push(Some(std::str::from_utf8(text).map_err(|_| broken())?));
-        rest = behind;
+/// Deals rows that have keys to the processes anew: each gets those whose keys' hashes lie in its part of the space of hashes, in their
+/// order; none where rows have no keys.
+///
+/// # Errors
+/// Those of the connection, for keys that don't tell rows apart, and for types that are not sent.
+fn by_key(collective: &dyn Collective, parts: &Parts, description: &Description) -> PolarsResult<Option<Parts>> {
+    let Some(keys) = RowKeys::new(parts)? else { return Ok(None) };
+    let mut rows: Vec<Vec<IdxSize>> = vec![vec![]; collective.world()];
+    for (row, hash) in (0..).zip(&keys.hashes) {
+        rows[bucket(*hash) * collective.world() / BUCKETS].push(row);
     }
-    StringChunked::from_iter_options(series.name().clone(), texts.into_iter()).into_series().cast(series.dtype())
+    let exchange = |pieces: Vec<Vec<u8>>| of_engine(collective.exchange(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>()));
+    let counts = exchange(rows.iter().map(|rows| bytes_of(&[rows.len() as f64])).collect())?;
+    let mut ends = vec![];
+    for count in counts {
+        let before = ends.last().copied().unwrap_or(0);
+        ends.push(before + of_engine(numbers_of(&count))?.first().map_or(0, |count| *count as usize));
+    }
+    let mut columns = vec![];
+    for column in parts.columns() {
+        let pieces = rows.iter().map(|rows| wire::to_bytes(&column.take_slice(rows)?)).collect::<PolarsResult<Vec<_>>>()?;
+        columns.push(joined(column, &exchange(pieces)?)?);
+    }
+    let parts = parts.with_columns(columns)?;
+    let Some(keys) = RowKeys::new(&parts)? else { return Ok(None) };
+    let order = keys.order(&ends)?;
+    let mut parts = parts.taken(&order.rows)?;
+    let mut buckets = Buckets::default();
+    for bytes in of_engine(collective.gather_bytes(&description.buckets(&parts, &order)?.to_bytes()))? {
+        let broken = || errors::data("parameter `collective`: a process sends digests that can't be read");
+        buckets.append(Buckets::from_bytes(&bytes).ok_or_else(broken)?);
+    }
+    parts.receipt = Some(description.receipt(&parts, &buckets)?);
+    Ok(Some(parts))
 }
 
 /// What is wrong with who a process says it is; none where nothing is.

@@ -6,6 +6,7 @@
 //! - [`evaluation`]: what is read to measure rows; [`coded`]: borders of its features; [`row_groups`]: the groups that rows form;
 //!   [`folds`]: how they are divided to validate; [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far
 //!   as is known.
+//! - [`row_keys`]: the order of rows that have keys, whatever order they come in.
 //! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
@@ -21,6 +22,7 @@ pub mod monitor;
 pub mod own_rows;
 pub mod positions;
 pub mod row_groups;
+pub mod row_keys;
 pub(crate) mod shared_params;
 pub mod target;
 pub mod training;

@@ -236,6 +236,7 @@ impl Persisted for TargetEncoder {
         provenance: 2,
         metadata: u32::MAX,
         structs: u32::MAX,
+        receipt: u32::MAX,
         noun: "encoder",
         description: "a target encoder",
     };

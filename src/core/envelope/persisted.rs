@@ -2,12 +2,13 @@
 //!
 //! In an envelope stand, one behind the other: the payload; an extra, from the version that brought it on; the [`Provenance`], from
 //! [`Envelope::provenance`] on; the user's [`Metadata`], from [`Envelope::metadata`] on; the columns of structs, from [`Envelope::structs`]
-//! on. A value is written in the oldest version that can hold it.
+//! on; the [`Receipt`], from [`Envelope::receipt`] on. A value is written in the oldest version that can hold it.
 
 use super::Envelope;
 use crate::error::{Error, Result};
 use crate::metadata::Metadata;
 use crate::provenance::{Provenance, StructColumn};
+use crate::receipt::Receipt;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -72,6 +73,12 @@ pub trait Persisted: Sized + 'static {
         let version = version_of::<Self>(&contents).max(self.known_since());
         let Contents { payload, extra, provenance, size, .. } = contents;
         match version {
+            v if v >= Self::ENVELOPE.receipt => {
+                let metadata = provenance.metadata.as_ref().map(Metadata::text);
+                let receipt = provenance.receipt.as_ref().map(Receipt::to_bytes);
+                let behind = (extra, provenance, metadata, &provenance.structs, receipt);
+                Self::ENVELOPE.seal(v, &(payload, behind), size + metadata.map_or(0, str::len))
+            }
             v if v >= Self::ENVELOPE.structs => {
                 let metadata = provenance.metadata.as_ref().map(Metadata::text);
                 Self::ENVELOPE.seal(v, &(payload, extra, provenance, metadata, &provenance.structs), size + metadata.map_or(0, str::len))
@@ -95,6 +102,7 @@ pub trait Persisted: Sized + 'static {
         let (version, payload) = Self::ENVELOPE.open(bytes).map_err(Self::INVALID)?;
         let (payload, extra, provenance) = match Self::read_old(version, payload) {
             Some(old) => old.map(|old| (old, Self::NO_EXTRA, Provenance::default())),
+            None if version >= Self::ENVELOPE.receipt => return Self::open_with_receipt(payload),
             None if version >= Self::ENVELOPE.structs => return Self::open_with_structs(payload),
             None if version >= Self::ENVELOPE.metadata => return Self::open_with_metadata(payload),
             None if version >= Self::EXTRA_SINCE => Self::ENVELOPE.read(payload),
@@ -127,12 +135,26 @@ pub trait Persisted: Sized + 'static {
         let metadata = text.map(Metadata::new).transpose()?;
         Self::from_contents(payload, extra, Provenance { metadata, structs, ..provenance })
     }
+
+    /// Makes the value of a payload of a version with a receipt.
+    ///
+    /// # Errors
+    /// As [`Persisted::open`].
+    fn open_with_receipt(payload: &[u8]) -> Result<Self> {
+        type Behind<'a, V> = (<V as Persisted>::Extra, Provenance, Option<&'a str>, Vec<StructColumn>, Option<[u8; 32]>);
+        let read: std::result::Result<(Self::Payload<'static>, Behind<'_, Self>), String> = Self::ENVELOPE.read(payload);
+        let (payload, (extra, provenance, text, structs, receipt)) = read.map_err(Self::INVALID)?;
+        let metadata = text.map(Metadata::new).transpose()?;
+        let receipt = receipt.map(Receipt::from_bytes);
+        Self::from_contents(payload, extra, Provenance { metadata, structs, receipt, ..provenance })
+    }
 }
 
 /// The oldest version that can hold a value.
 fn version_of<V: Persisted>(contents: &Contents<'_, V::Payload<'_>, V::Extra>) -> u32 {
     let since = V::ENVELOPE.provenance;
     match contents {
+        c if c.provenance.receipt.is_some() => V::ENVELOPE.receipt,
         c if !c.provenance.structs.is_empty() => V::ENVELOPE.structs,
         c if c.provenance.metadata.is_some() => V::ENVELOPE.metadata,
         c if c.extra != V::NO_EXTRA => V::EXTRA_SINCE,

@@ -12,6 +12,7 @@ use crate::metrics::MetricSpec;
 use crate::model::payload::{invalid, params_of, params_text};
 use crate::model::{Curve, Feature, History};
 use crate::provenance::{LabelType, Provenance, StructColumn};
+use crate::receipt::Receipt;
 use crate::tree::model::Child;
 use serde::de::{DeserializeOwned, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -231,12 +232,13 @@ impl From<ChildIn> for Child {
 /// Makes a provenance of what a text tells; `columns`: the names of those that the model reads.
 ///
 /// # Errors
-/// For a column that is none of these, and metadata that are none.
+/// For a column that is none of these, and metadata and a receipt that are none.
 pub fn provenance<'a>(
     label_type: Option<LabelType>,
     computed: &[String],
     structs: Vec<StructColumn>,
     metadata: Option<&Value>,
+    receipt: Option<&str>,
     columns: impl Iterator<Item = &'a str>,
 ) -> Result<Provenance> {
     let mut wanted = computed.iter().peekable();
@@ -245,7 +247,8 @@ pub fn provenance<'a>(
         return Err(invalid(format!("its computed column `{name}` is none of its columns, or stands in another order")));
     }
     let metadata = metadata.map(Metadata::of_value).transpose()?;
-    Ok(Provenance { metadata, structs, ..Provenance::new(label_type, marks) })
+    let receipt = receipt.map(str::parse::<Receipt>).transpose().map_err(invalid)?;
+    Ok(Provenance { metadata, structs, receipt, ..Provenance::new(label_type, marks) })
 }
 
 /// Makes parameters of a JSON object, as [`params_of`] does of their text.

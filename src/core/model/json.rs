@@ -72,6 +72,9 @@ pub fn write_provenance<'a, M: SerializeMap>(
     if let Some(metadata) = &provenance.metadata {
         map.serialize_entry("metadata", &metadata.value())?;
     }
+    if let Some(receipt) = &provenance.receipt {
+        map.serialize_entry("receipt", &receipt.to_string())?;
+    }
     Ok(())
 }
 

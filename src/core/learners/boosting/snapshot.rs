@@ -24,6 +24,7 @@ const ENVELOPE: Envelope = Envelope {
     provenance: u32::MAX,
     metadata: u32::MAX,
     structs: u32::MAX,
+    receipt: u32::MAX,
     noun: "snapshot",
     description: "a snapshot of a fit of boosted trees",
 };

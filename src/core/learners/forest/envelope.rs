@@ -24,7 +24,7 @@ use std::borrow::Cow;
 
 /// The envelope of forests.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"RF", version: 5, provenance: 2, metadata: 4, structs: 5, noun: "model", description: "a random forest" };
+    Envelope { kind: b"RF", version: 6, provenance: 2, metadata: 4, structs: 5, receipt: 6, noun: "model", description: "a random forest" };
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]

@@ -37,6 +37,7 @@ struct ForestIn {
     #[serde(default)]
     structs: Vec<StructColumn>,
     metadata: Option<Value>,
+    receipt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -86,7 +87,8 @@ impl Forest {
     pub fn from_json(text: &str) -> Result<Forest> {
         let f: ForestIn = read(text, super::explain::FORMAT, ENVELOPE.version)?;
         let features = f.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
-        let provenance = provenance(f.label_type, &f.computed, f.structs, f.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
+        let names = features.iter().map(|f| f.name.as_str());
+        let provenance = provenance(f.label_type, &f.computed, f.structs, f.metadata.as_ref(), f.receipt.as_deref(), names)?;
         let mut forest = Forest {
             params: params(&f.params, ForestParams::LOCAL, ForestParams::from_stored)?,
             criterion: named::<Criterion>("criterion", &f.criterion)?,

@@ -23,6 +23,8 @@ impl Forest {
         }
         self.params.permutation_importance = false;
         (self.oob, self.permutation) = (None, None);
+        // A receipt is of all trees.
+        self.provenance.receipt = None;
         self.trees.truncate(rounds);
         let mut sets = vec![];
         let mut set_places: BTreeMap<u32, u32> = BTreeMap::new();

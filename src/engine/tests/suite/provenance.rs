@@ -16,6 +16,7 @@ use taiga_engine::learners::linear::{LinearModel, LinearParams};
 use taiga_engine::learners::{boosting, forest, linear};
 use taiga_engine::metadata::Metadata;
 use taiga_engine::provenance::{LabelType, Provenance, StructColumn};
+use taiga_engine::receipt::Receipt;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Two features, and two classes.
@@ -155,7 +156,42 @@ fn only_news_raise_the_version() {
     });
 }
 
-/// Proves that columns of structs, with metadata and without, raise the version to the newest, and travel.
+/// Proves that a receipt, beside metadata and columns of structs or alone, raises the version to the newest, and travels; that a part of a
+/// model has none; and that bytes without one in that version are read.
+#[test]
+fn receipts_travel() {
+    for_each_learner!(|model, M, plain| {
+        let (before, _plain): (M, u32) = (model.clone(), plain);
+        for provenance in [
+            Provenance::default(),
+            Provenance { metadata: Some(Metadata::new("{\"a\": 1}").unwrap()), ..Provenance::new(Some(enumeration()), []) },
+            Provenance::new(None, [true, true]).with_structs(vec![of_struct("s", &[0, 1])], 0),
+        ] {
+            let mut told = model.clone();
+            let receipt = Receipt::from_bytes([0x5A; 32]);
+            told.provenance = Provenance { receipt: Some(receipt), ..provenance };
+            let bytes = told.to_bytes();
+            assert_eq!(version(&bytes), M::ENVELOPE.receipt);
+            let back = M::from_bytes(&bytes).unwrap();
+            assert_eq!(back.provenance, told.provenance);
+            assert!(back.to_bytes() == bytes);
+            assert_eq!(told.to_json()["receipt"], json!("5a".repeat(32)));
+            assert_eq!(M::from_json(&told.to_json().to_string()).unwrap().to_bytes(), bytes);
+            // The receipt is the last thing: a mark that there is one, and 32 bytes.
+            let end = bytes.len() - 8;
+            let without = sealed([&bytes[..end - 33], &[0], &bytes[end..]].concat());
+            let bare = M::from_bytes(&without).unwrap();
+            assert_eq!(bare.provenance, Provenance { receipt: None, ..told.provenance });
+            assert!(version(&bare.to_bytes()) < M::ENVELOPE.receipt);
+        }
+        assert!(before.to_json().get("receipt").is_none());
+    });
+    let mut model = table().boosted(table().target(text(&["a", "b"])), None).unwrap();
+    model.provenance.receipt = Some(Receipt::from_bytes([1; 32]));
+    assert_eq!(model.into_head(1).unwrap().provenance.receipt, None);
+}
+
+/// Proves that columns of structs, with metadata and without, raise the version, and travel.
 #[test]
 fn structs_travel() {
     for_each_learner!(|model, M, plain| {

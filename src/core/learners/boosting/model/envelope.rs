@@ -37,8 +37,16 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
-pub const ENVELOPE: Envelope =
-    Envelope { kind: b"GB", version: 9, provenance: 3, metadata: 5, structs: 6, noun: "model", description: "a model of boosted trees" };
+pub const ENVELOPE: Envelope = Envelope {
+    kind: b"GB",
+    version: 10,
+    provenance: 3,
+    metadata: 5,
+    structs: 6,
+    receipt: 10,
+    noun: "model",
+    description: "a model of boosted trees",
+};
 
 /// The first version with losses of one's own.
 const CUSTOM_LOSS_SINCE: u32 = 7;

@@ -41,6 +41,7 @@ struct ModelIn {
     #[serde(default)]
     structs: Vec<StructColumn>,
     metadata: Option<Value>,
+    receipt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -123,7 +124,8 @@ impl Model {
     pub fn from_json(text: &str) -> Result<Model> {
         let m: ModelIn = read(text, super::json::FORMAT, ENVELOPE.version)?;
         let features = m.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
-        let provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), features.iter().map(|f| f.name.as_str()))?;
+        let names = features.iter().map(|f| f.name.as_str());
+        let provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), m.receipt.as_deref(), names)?;
         let mut model = Model {
             params: params(&m.params, BoostingParams::LOCAL, BoostingParams::from_stored)?,
             loss: named::<LossKind>("loss", &m.loss)?,
@@ -197,6 +199,7 @@ mod tests {
     use crate::metadata::Metadata;
     use crate::model::{Feature, History};
     use crate::provenance::Provenance;
+    use crate::receipt::Receipt;
     use crate::tree::model::Child;
 
     fn model() -> Model {
@@ -246,6 +249,7 @@ mod tests {
             history: Some(history),
             provenance: Provenance {
                 metadata: Some(Metadata::new("{\"a\": [1, 0.1]}").expect("an object")),
+                receipt: Some(Receipt::from_bytes([0xA7; 32])),
                 ..Provenance::new(Some(LabelType::Enum(vec!["no".into(), "maybe".into(), "yes".into()])), [false, true])
             },
         }

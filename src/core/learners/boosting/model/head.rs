@@ -30,6 +30,8 @@ impl Model {
         self.params.rounds = Some(rounds as u32);
         // Those of positions are known after the last round alone.
         self.params.position_factors = None;
+        // A receipt is of all rounds.
+        self.provenance.receipt = None;
         self.trees.truncate(rounds * self.outputs());
         self.history = self.history.map(|whole| whole.head(rounds, self.params.min_delta()));
         self.keep_used();

@@ -23,10 +23,11 @@ use std::borrow::Cow;
 /// The envelope of linear models.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"LR",
-    version: 5,
+    version: 6,
     provenance: 2,
     metadata: 4,
     structs: 5,
+    receipt: 6,
     noun: "model",
     description: "a model of sparse logistic regression",
 };

@@ -37,6 +37,7 @@ struct ModelIn {
     #[serde(default)]
     structs: Vec<StructColumn>,
     metadata: Option<Value>,
+    receipt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -112,7 +113,8 @@ impl LinearModel {
             history: m.history.map(HistoryIn::history).transpose()?,
             provenance: Default::default(),
         };
-        model.provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), model.column_names())?;
+        let receipt = m.receipt.as_deref();
+        model.provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), receipt, model.column_names())?;
         model.set_coefficients(m.coefficients, outputs)?;
         model.validate()?;
         Ok(model)
