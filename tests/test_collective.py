@@ -326,7 +326,10 @@ def test_a_job_that_was_killed_goes_on_from_its_snapshot(workers: Workers, befor
 
     def start(world: int) -> list[subprocess.Popen[str]]:
         given, ends = common(world), [ROWS * rank // world for rank in range(world + 1)]
-        of_rank = [{**fit, "snapshot": str(state if rank == 0 else "/nowhere/x"), "snapshot_every": 20} for rank in range(world)]
+        of_rank = [
+            {**fit, "snapshot": str(state if rank == 0 else "/nowhere/x"), "snapshot_every": 20}
+            for rank in range(world)
+        ]
         return [workers.start(rank, (ends[rank], ends[rank + 1]), [of_rank[rank]], **given) for rank in range(world)]
 
     processes = start(before)

@@ -1,11 +1,11 @@
 //! Fits whose rows lie in several processes: each has the features of its rows, and comes to the bytes of one fit of all rows.
 
-use taiga_engine::{Error, Result};
 use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
 use taiga_engine::collective::{Collective, local};
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::dataset::{Input, OwnRows, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
+use taiga_engine::{Error, Result};
 use taiga_testing::continued::{Kept, longer};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::{Dice, Table, params, table};
