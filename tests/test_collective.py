@@ -318,6 +318,55 @@ def test_a_killed_process_ends_all_others(workers: Workers) -> None:
         assert time.monotonic() - killed < 20
 
 
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1), (1, 3)], ids=lambda n: f"{n} processes")
+def test_a_job_that_was_killed_goes_on_from_its_snapshot(workers: Workers, before: int, after: int) -> None:
+    """To the bytes of a fit that was never killed, in another number of processes; rank 0 alone has the file."""
+    fit = {"target": "y", "features": [*NUMBERS, "city"], "rounds": 300, "learning_rate": 0.05, "weight": "w"}
+    state = workers.folder / "fit.snapshot"
+
+    def start(world: int) -> list[subprocess.Popen[str]]:
+        given, ends = common(world), [ROWS * rank // world for rank in range(world + 1)]
+        of_rank = [
+            {**fit, "snapshot": str(state if rank == 0 else "/nowhere/x"), "snapshot_every": 20}
+            for rank in range(world)
+        ]
+        return [workers.start(rank, (ends[rank], ends[rank + 1]), [of_rank[rank]], **given) for rank in range(world)]
+
+    processes = start(before)
+    until = time.monotonic() + 60
+    while not state.exists():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    processes[-1].send_signal(signal.SIGKILL)
+    for process in processes:
+        process.wait(timeout=60)
+    saved = state.read_bytes()
+    for process in start(after):
+        process.wait(timeout=60)
+    assert state.read_bytes() != saved or before == 1
+    whole = fitted(table(), fit, None).to_bytes()
+    for rank in range(after):
+        assert base64.b64decode(workers.told(rank)[0]["model"]) == whole
+
+
+def test_processes_go_on_from_a_model(workers: Workers) -> None:
+    """Sixty rounds of one process and forty of three are the bytes of a hundred, held-out rows measured."""
+    fit: dict[str, Any] = {"target": "y", "features": NUMBERS, "eval": "held"}
+    frame = table()
+    first = fitted(frame, {**fit, "rounds": 60}, None)
+    given, ends = common(3), [0, 1_000, 1_000, 3_000]
+
+    def of_rank(rank: int) -> bytes:
+        us = tg.Collective(rank=rank, **given)
+        return fitted(
+            frame[ends[rank] : ends[rank + 1]], {**fit, "rounds": 40, "init_model": first.to_bytes()}, us
+        ).to_bytes()
+
+    with ThreadPoolExecutor(3) as threads:
+        made = list(threads.map(of_rank, range(3)))
+    assert made == [fitted(frame, {**fit, "rounds": 100}, None).to_bytes()] * 3
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of Unix")
 @pytest.mark.parametrize("waits_for", ["a process that has not come", "a step of a fit"])
 def test_ctrl_c_ends_a_wait(workers: Workers, waits_for: str) -> None:
@@ -413,8 +462,6 @@ def test_fits_of_groups_are_refused() -> None:
 @pytest.mark.parametrize(
     ("more", "match"),
     [
-        ({"init_model": b"x"}, "init_model"),
-        ({"snapshot": "file"}, "snapshot"),
         ({"collective": "10.0.0.1"}, "no Collective"),
     ],
 )

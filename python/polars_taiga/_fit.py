@@ -269,10 +269,6 @@ class Training:
         if not isinstance(self.collective, Collective):
             msg = f"parameter `collective`: {type(self.collective).__name__} is no Collective"
             raise TypeError(msg)
-        for name in ("init_model", "snapshot"):
-            if getattr(self, name) is not None:
-                msg = f"parameter `{name}`: such a fit is not made by several processes yet: leave out `collective`"
-                raise ValueError(msg)
         return self.collective._kwargs()
 
     def _snapshot(self) -> tuple[str, int] | None:

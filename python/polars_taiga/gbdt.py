@@ -302,8 +302,9 @@ def fit_gbdt(
     collective
         The processes that make this fit together, each with its part of the rows (`Collective`, docs/distributed.md):
         every one gets the model, which has the bytes of one fit of all rows. They fit on their CPUs. `on_error` is
-        `"raise"` or `"null"`; losses by group, `"cox"`, `init_model` and `snapshot` are errors yet. Not in a
-        `group_by`. A `callback` that ends the fit in one ends it in all.
+        `"raise"` or `"null"`; losses by group and `"cox"` are errors yet. All give the same `init_model`, and a
+        `snapshot` each, of which only rank 0's file is read and written. Not in a `group_by`. A `callback` that ends
+        the fit in one ends it in all.
     verbose
         Every how many rounds a line with the metrics is written to standard error, `True` each. Default: none. For
         logs, where no bar can be drawn.

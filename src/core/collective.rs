@@ -48,6 +48,16 @@ pub trait Collective: Sync {
         self.exchange(&vec![own; self.world()])
     }
 
+    /// Sends bytes to the first shard. Returns there all shards' bytes, in their order, and elsewhere empty ones.
+    ///
+    /// # Errors
+    /// As above.
+    fn gather_to_first(&self, own: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut pieces: Vec<&[u8]> = vec![&[]; self.world()];
+        pieces[0] = own;
+        self.exchange(&pieces)
+    }
+
     /// Returns all shards' lists, which may differ in length, one behind the other.
     ///
     /// # Errors
@@ -80,6 +90,34 @@ pub fn numbers_of(bytes: &[u8]) -> Result<Vec<f64>> {
         [] => Ok(numbers.iter().map(|b| f64::from_le_bytes(*b)).collect()),
         _ => Err(fault(format!("{} bytes of another process are no whole numbers", bytes.len()))),
     }
+}
+
+/// Returns scores as bytes that mean the same on every machine.
+pub fn bytes_of_scores(scores: &[f32]) -> Vec<u8> {
+    let mut bytes = vec![0; scores.len() * 4];
+    bytes.as_chunks_mut::<4>().0.iter_mut().zip(scores).for_each(|(bytes, x)| *bytes = x.to_le_bytes());
+    bytes
+}
+
+/// Returns the scores that [`bytes_of_scores`] has made bytes of in each shard, one shard's behind the other's.
+///
+/// # Errors
+/// For bytes that are no whole scores.
+///
+/// ```
+/// use taiga_core::collective::{bytes_of_scores, scores_of};
+/// assert_eq!(scores_of(&[bytes_of_scores(&[0.5]), vec![], bytes_of_scores(&[-1.0, 2.0])]), Ok(vec![0.5, -1.0, 2.0]));
+/// ```
+pub fn scores_of(bytes: &[Vec<u8>]) -> Result<Vec<f32>> {
+    let mut scores = Vec::with_capacity(bytes.iter().map(Vec::len).sum::<usize>() / 4);
+    for bytes in bytes {
+        let (own, rest) = bytes.as_chunks::<4>();
+        if !rest.is_empty() {
+            return Err(fault(format!("{} bytes of another process are no whole scores", bytes.len())));
+        }
+        scores.extend(own.iter().map(|b| f32::from_le_bytes(*b)));
+    }
+    Ok(scores)
 }
 
 /// Returns an error of what lies between the shards.

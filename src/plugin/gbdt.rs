@@ -175,7 +175,8 @@ fn fit_own(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wa
                 let watch = Watch::new("fit_gbdt", "rounds", kwargs.progress).telling(kwargs.verbose, kwargs.callback);
                 let init_model = parts.init_model.as_deref().map(Model::from_bytes).transpose();
                 let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
-                let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every)).transpose()?;
+                let rank = own.map_or(0, |own| own.collective.rank());
+                let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every, rank)).transpose()?;
                 let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
                 boosting::fit_with(
                     input,

@@ -13,9 +13,10 @@ use taiga_engine::parallel::fork::PerProcess;
 /// The files that fits of this process keep their state in.
 static IN_USE: PerProcess<Mutex<BTreeSet<PathBuf>>> = PerProcess::new();
 
-/// A file of one fit, which is read when the fit begins and replaced as a whole.
+/// A file of one fit, which is read when the fit begins and replaced as a whole. Of several processes that make a fit the first has it.
 pub struct SnapshotFile {
-    path: PathBuf,
+    /// None in the others.
+    path: Option<PathBuf>,
     every: u32,
     saved: Option<Vec<u8>>,
 }
@@ -25,11 +26,14 @@ fn fault(text: String) -> taiga_engine::Error {
 }
 
 impl SnapshotFile {
-    /// Reads the file, where it is there.
+    /// Reads the file, where it is there. `rank`: which of several processes this is.
     ///
     /// # Errors
     /// Where it can't be read, and where another fit under way keeps its state in it: of several in a query each needs its own.
-    pub fn new(path: &str, every: u32) -> PolarsResult<SnapshotFile> {
+    pub fn new(path: &str, every: u32, rank: usize) -> PolarsResult<SnapshotFile> {
+        if rank > 0 {
+            return Ok(SnapshotFile { path: None, every, saved: None });
+        }
         let path = PathBuf::from(path);
         let mut in_use = IN_USE.get().lock().unwrap_or_else(PoisonError::into_inner);
         if !in_use.insert(path.clone()) {
@@ -37,11 +41,13 @@ impl SnapshotFile {
             return Err(errors::compute(fault(text)));
         }
         drop(in_use);
-        let mut file = SnapshotFile { path, every, saved: None };
-        file.saved = match std::fs::read(&file.path) {
+        let read = std::fs::read(&path);
+        // Dropped, it gives the path back.
+        let mut file = SnapshotFile { path: Some(path.clone()), every, saved: None };
+        file.saved = match read {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            Err(error) => return Err(errors::compute(fault(format!("{} can't be read: {error}", file.path.display())))),
+            Err(error) => return Err(errors::compute(fault(format!("{} can't be read: {error}", path.display())))),
         };
         Ok(file)
     }
@@ -57,13 +63,16 @@ impl Snapshots for SnapshotFile {
     }
 
     fn save(&self, bytes: &[u8]) -> taiga_engine::Result<()> {
-        write_whole(&self.path, bytes).map_err(|error| fault(format!("{} can't be written: {error}", self.path.display())))
+        let Some(path) = &self.path else { return Ok(()) };
+        write_whole(path, bytes).map_err(|error| fault(format!("{} can't be written: {error}", path.display())))
     }
 }
 
 impl Drop for SnapshotFile {
     fn drop(&mut self) {
-        IN_USE.get().lock().unwrap_or_else(PoisonError::into_inner).remove(&self.path);
+        if let Some(path) = &self.path {
+            IN_USE.get().lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        }
     }
 }
 

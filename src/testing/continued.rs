@@ -47,6 +47,11 @@ impl Snapshots for Kept {
     }
 }
 
+/// Parameters of a drawn fit with more rounds than it has, so that it can be ended after some.
+pub fn longer(case: &RandomFit) -> BoostingParams {
+    on(case, "cpu", 2)
+}
+
 fn on(case: &RandomFit, device: &str, threads: u32) -> BoostingParams {
     BoostingParams { rounds: Some(ROUNDS), n_threads: Some(threads), device: device.into(), ..case.params.clone() }
 }

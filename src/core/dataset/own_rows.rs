@@ -63,8 +63,11 @@ impl<'a> OwnRows<'a> {
         if self.count == all.len() { all } else { all[self.range()].to_vec() }
     }
 
-    /// Returns the first and last row of each process.
-    fn of_each(&self) -> Result<Vec<Range<usize>>> {
+    /// Returns the rows of each process.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn of_each(&self) -> Result<Vec<Range<usize>>> {
         let own = bytes_of(&[self.first as f64, self.count as f64]);
         let each = self.collective.gather_bytes(&own)?;
         let range = |bytes: &Vec<u8>| match numbers_of(bytes)?[..] {

@@ -8,7 +8,7 @@ use super::lanes::SharedTree;
 use super::position_factors::PositionFactors;
 use super::shard::ShardGroup;
 use super::{CpuTrees, NO_SLOT, needed, read, write};
-use taiga_core::collective::RowShard;
+use taiga_core::collective::{RowShard, bytes_of_scores, scores_of};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::params::RowSample;
@@ -123,7 +123,7 @@ impl CpuTrees<'_> {
         Ok(of_leaves.into_iter().map(quantile).collect())
     }
 
-    /// Returns the scores in row order, `[output][row]`: of all rows, or of those that are held out.
+    /// Returns the scores in row order, `[output][row]`: of all rows, on the first shard alone; or of those that are held out.
     fn scores_of(&self, all: bool) -> Result<Vec<Vec<f32>>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let outputs = shards[0].scores.len();
@@ -144,8 +144,8 @@ impl CpuTrees<'_> {
             return Ok(out);
         }
         let of_all = |scores: Vec<f32>| {
-            let scores: Vec<f64> = scores.into_iter().map(f64::from).collect();
-            Ok(self.of.collective.gather(&scores)?.into_iter().map(|s| s as f32).collect())
+            let (collective, own) = (self.of.collective, bytes_of_scores(&scores));
+            scores_of(&if all { collective.gather_to_first(&own) } else { collective.gather_bytes(&own) }?)
         };
         out.into_iter().map(of_all).collect()
     }

@@ -43,7 +43,7 @@ pub trait Snapshots: Sync {
     /// Returns after how many rounds each.
     fn every(&self) -> u32;
 
-    /// Returns the bytes that were saved last, where there are some.
+    /// Returns the bytes that were saved last, where there are some. Of several processes the first is asked alone, here and to save.
     fn saved(&self) -> Option<&[u8]>;
 
     /// Saves the state after a round in place of the one before.
@@ -175,21 +175,22 @@ pub fn factors(model: &Model, positions: &Positions<'_>) -> Result<Vec<f64>> {
     Ok(known.of(&positions.labels).into_iter().map(|factor| factor.unwrap_or(0.0)).collect())
 }
 
-/// Sends the rows of a fit through a model, round after round. `scores`, `[output][row]`, begin as a fit's do and are in units of `units`;
+/// Sends the `own` rows of a fit through a model, round after round. `scores`, `[output][row]`, begin as a fit's do and are in units of `units`;
 /// `after_round` is told them after each round.
 ///
 /// # Errors
 /// Those of `after_round`.
 pub fn replay(
     model: &Model,
-    input: &Input<'_>,
+    (input, own): (&Input<'_>, &OwnRows<'_>),
     units: &[f64],
     scores: &mut [Vec<f32>],
     mut after_round: impl FnMut(&[Vec<f32>]) -> Result<()>,
 ) -> Result<()> {
     let codes = input.features.iter().zip(&model.features).map(|(column, feature)| {
-        let (own, known) = (column.category_codes().zip(column.categories()), &feature.categories);
-        own.zip(known.as_ref()).map(|((codes, labels), known)| translated(codes, labels, known)).transpose()
+        let (at_hand, known) = (column.category_codes().zip(column.categories()), &feature.categories);
+        // Every process has the codes of all rows.
+        at_hand.zip(known.as_ref()).map(|((codes, labels), known)| translated(&codes[own.range()], labels, known)).transpose()
     });
     let codes = codes.collect::<Result<Vec<_>>>()?;
     let columns: Vec<Column<'_>> = input

@@ -263,7 +263,7 @@ fn fit_checked(
     let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
     let positions = input.loss_columns.positions.as_ref();
     let mut prior =
-        PriorRounds::new(input, params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
+        PriorRounds::new((input, &own), params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
     let scores = std::mem::take(&mut prior.scores);
     let coded = features.coded.clone();
     let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some())).collect();
@@ -297,7 +297,7 @@ fn fit_checked(
         groups: groups.filter(|_| loss.by_group().is_some()),
         positions: bias,
         risk_sets,
-        scores: scores.into_iter().map(|scores| own.of(scores)).collect(),
+        scores,
         held_out: input.held_out.map(|marks| &marks[own.range()]),
         measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
         // A sample of all rows is none.
@@ -346,12 +346,16 @@ fn fit_checked(
         let mut after_round = |round: u32, done: &Boosted, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>| {
             let Some(snapshots) = options.snapshots.filter(|s| round.is_multiple_of(s.every().max(1))) else { return Ok(()) };
             features.subsets = backend.category_sets().to_vec();
-            let factors = Factors { latest: backend.position_factors()?, best: done.factors.best.clone() };
-            let model = prior.with(finished.model(done.clone(), features), round)?;
-            // The scores, once more in the snapshot, and its bytes.
-            let bytes = product(&[3 * 4, rows as u64, (features.sets() * outputs) as u64]);
+            // The scores, once more in the snapshot, and its bytes; of other processes' rows the first has them.
+            let (keeps, copies) = (own.collective.rank() == 0, if own.is_whole() { 3 } else { 4 });
+            let bytes = product(&[copies * 4, if keeps { rows } else { own.count } as u64, (features.sets() * outputs) as u64]);
             let _reserved = memory::reserve("a snapshot of a fit", bytes, "leave `snapshot` out, or fit on fewer rows")?;
-            let scores = backend.all_scores()?;
+            let (scores, latest) = (backend.all_scores()?, backend.position_factors()?);
+            if !keeps {
+                return Ok(());
+            }
+            let factors = Factors { latest, best: done.factors.best.clone() };
+            let model = prior.with(finished.model(done.clone(), features), round)?;
             snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.into_bytes())
         };
         fitted = Some(rounds.run(backend, &mut features, so_far, &mut after_round)?);

@@ -5,8 +5,9 @@ use super::measured::MeasuredRows;
 use super::model::Model;
 use super::params::BoostingParams;
 use super::rounds::Factors;
-use super::snapshot::{self, Snapshot};
-use crate::dataset::Input;
+use super::snapshot::{self, Expected, Snapshot};
+use crate::collective::{bytes_of_scores, scores_of};
+use crate::dataset::{Input, OwnRows};
 use crate::error::{Error, Result};
 use crate::losses::Loss;
 use crate::model::History;
@@ -18,7 +19,7 @@ pub(super) struct PriorRounds {
     pub last: u32,
     /// Their trees.
     model: Option<Model>,
-    /// The scores of all rows after them, those of each set of scores one behind the other.
+    /// The scores of this process's rows after them, those of each set of scores one behind the other.
     pub scores: Vec<Vec<f32>>,
     /// The curves of the rows that are measured.
     pub history: Option<History>,
@@ -28,13 +29,13 @@ pub(super) struct PriorRounds {
 }
 
 impl PriorRounds {
-    /// Returns what the options give. `scores` are those before any tree, `[output][row]`, in units of `units`, of which the fit has `sets`;
-    /// `measured`: the rows that are measured, and the loss.
+    /// Returns what the options give. `scores` are those of all rows before any tree, `[output][row]`, in units of `units`, of which the fit
+    /// has `sets`; `measured`: the rows that are measured, and the loss. Numeric features of `input` are of the `own` rows, which are whole blocks.
     ///
     /// # Errors
     /// Where the fit can't go on from what is given.
     pub fn new(
-        input: &Input<'_>,
+        (input, own): (&Input<'_>, &OwnRows<'_>),
         params: &BoostingParams,
         options: &FitOptions<'_>,
         (scores, sets): (Vec<Vec<f32>>, usize),
@@ -46,14 +47,16 @@ impl PriorRounds {
         let last = last.ok_or_else(|| {
             Error::parameter("rounds", format!("{} more than the given model's {first} are over 1,000,000", params.rounds()))
         })?;
-        let digest = options.snapshots.map_or(0, |_| snapshot::digest(input, params, options.init_model));
         let positions = input.loss_columns.positions.as_ref();
-        if let Some(bytes) = options.snapshots.and_then(|s| s.saved()) {
-            let saved = Snapshot::from_bytes(bytes)?;
-            let rows = scores.first().map_or(0, Vec::len);
-            saved.check(digest, sets * scores.len(), rows, positions.map(|p| p.labels.len()), (first, last))?;
-            let Snapshot { rounds, model, scores, factors, .. } = saved;
-            return Ok(PriorRounds { rounds, last, history: model.history.clone(), model: Some(model), scores, factors, digest });
+        let scores: Vec<Vec<f32>> = scores.into_iter().map(|scores| own.of(scores)).collect();
+        let mut digest = 0;
+        if let Some(snapshots) = options.snapshots {
+            digest = snapshot::digest(input, own, params, options.init_model)?;
+            let of = Expected { digest, scores: sets * scores.len(), positions: positions.map(|p| p.labels.len()), first, last };
+            if let Some(saved) = Snapshot::of_own_rows(snapshots.saved(), own, &of)? {
+                let Snapshot { rounds, model, scores, factors, .. } = saved;
+                return Ok(PriorRounds { rounds, last, history: model.history.clone(), model: Some(model), scores, factors, digest });
+            }
         }
         let mut prior = PriorRounds {
             rounds: first,
@@ -65,7 +68,7 @@ impl PriorRounds {
             digest,
         };
         if let Some(model) = options.init_model {
-            prior.replay(model, input, params, units, (measured, loss))?;
+            prior.replay(model, (input, own), params, units, (measured, loss))?;
             prior.factors.latest = positions.map(|positions| continued::factors(model, positions)).transpose()?;
             let at_best = prior.history.as_ref().is_some_and(|h| !h.values.is_empty() && h.rounds_since_best() == 0);
             prior.factors.best = prior.factors.latest.clone().filter(|_| at_best);
@@ -81,21 +84,25 @@ impl PriorRounds {
     fn replay(
         &mut self,
         model: &Model,
-        input: &Input<'_>,
+        (input, own): (&Input<'_>, &OwnRows<'_>),
         params: &BoostingParams,
         units: &[f64],
         (measured, loss): (Option<&MeasuredRows>, &dyn Loss),
     ) -> Result<()> {
         let (history, loss_params) = (&mut self.history, params.loss_params());
-        continued::replay(model, input, units, &mut self.scores, |scores| {
+        continued::replay(model, (input, own), units, &mut self.scores, |scores| {
             let (Some(history), Some(measured)) = (history.as_mut(), measured) else { return Ok(()) };
-            let of_measured: Vec<Vec<f32>> = match input.held_out {
+            let mut of_measured: Vec<Vec<f32>> = match input.held_out {
                 Some(marks) if !measured.needs_all_rows() => {
+                    let marks = &marks[own.range()];
                     let held_out = |of: &Vec<f32>| of.iter().zip(marks).filter(|(_, h)| **h).map(|(s, _)| *s).collect();
                     scores.iter().map(held_out).collect()
                 }
                 _ => scores.to_vec(),
             };
+            for scores in of_measured.iter_mut().filter(|_| !own.is_whole()) {
+                *scores = scores_of(&own.collective.gather_bytes(&bytes_of_scores(scores))?)?;
+            }
             history.push_all(&measured.measure(&loss_params, loss, &of_measured)?, params.min_delta());
             Ok(())
         })

@@ -218,7 +218,7 @@ pub trait TreeSteps: GrowSteps {
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>>;
 
     /// Returns the scores of all rows in row order, `[output][row]`, those of each set one behind the other, as [`TrainingData::scores`]
-    /// has them: a fit that begins with these goes on from here.
+    /// has them: a fit that begins with these goes on from here. Where other processes have rows, of all rows in the first, none in others.
     ///
     /// # Errors
     /// Those of the device.

@@ -1,6 +1,6 @@
 //! What processes that make one fit together say to each other before it and after it.
 
-use super::continued::FitOptions;
+use super::continued::{FitOptions, Snapshots};
 use super::model::Model;
 use super::params::BoostingParams;
 use crate::collective::fault;
@@ -24,27 +24,28 @@ pub fn begin(own: &OwnRows<'_>, input: &Input<'_>, params: &BoostingParams, opti
         // Threads, and what is said of devices, are each process's own.
         ["n_threads", "device"].iter().for_each(|name| drop(given.remove(*name)));
         given.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+        given.insert("snapshot_every".into(), options.snapshots.map(Snapshots::every).into());
+        given.insert("init_model".into(), options.init_model.map(hash).into());
     }
     agree(own.collective, "parameters", &given)?;
     agree(own.collective, "columns", &schema(input))?;
     check(own, input.target.rows())?;
-    fits(input, params, options)
+    fits(input, params)
 }
 
 /// Checks that a fit is one that can be made of rows in several processes.
-fn fits(input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>) -> Result<()> {
-    let not_yet = |name: &str, what: &str| Err(Error::parameter(name, format!("{what} is not fitted over several processes yet")));
-    if options.init_model.is_some() {
-        return not_yet("init_model", "what goes on from a model");
-    }
-    if options.snapshots.is_some() {
-        return not_yet("snapshot", "what keeps its state");
-    }
+fn fits(input: &Input<'_>, params: &BoostingParams) -> Result<()> {
     let kind = resolve_loss(params.loss, &input.target)?;
     if kind.reads_groups() || kind == LossKind::Cox {
-        return not_yet("loss", &format!("loss=\"{}\", whose rows depend on each other,", kind.name()));
+        let what = format!("loss=\"{}\", whose rows depend on each other, is not fitted over several processes yet", kind.name());
+        return Err(Error::parameter("loss", what));
     }
     Ok(())
+}
+
+/// Returns what tells a model from all others.
+fn hash(model: &Model) -> String {
+    format!("{:032x}", xxh3_128(&model.to_bytes()))
 }
 
 /// Checks that all processes have come to the same model of `rows` rows, and returns it.
@@ -53,8 +54,7 @@ fn fits(input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>) ->
 /// Where one has not, which would be a defect.
 pub fn end(own: &OwnRows<'_>, rows: usize, model: Model) -> Result<Model> {
     if !own.is_whole() {
-        let hash = xxh3_128(&model.to_bytes());
-        let said: Value = json!({ "bytes": format!("{hash:032x}"), "rows": rows });
+        let said: Value = json!({ "bytes": hash(&model), "rows": rows });
         agree(own.collective, "model", &said)?;
     }
     Ok(model)

@@ -1,11 +1,12 @@
 //! Fits whose rows lie in several processes: each has the features of its rows, and comes to the bytes of one fit of all rows.
 
-use taiga_engine::Result;
 use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
 use taiga_engine::collective::{Collective, local};
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::dataset::{Input, OwnRows, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
+use taiga_engine::{Error, Result};
+use taiga_testing::continued::{Kept, longer};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::{Dice, Table, params, table};
 
@@ -34,19 +35,43 @@ fn of_shard<'a>(input: &'a Input<'a>, rows: std::ops::Range<usize>) -> Input<'a>
 
 /// Fits as one of the processes between which `end` is.
 fn fit_shard(input: &Input<'_>, params: &BoostingParams, end: &dyn Collective, ends: &[usize]) -> Result<Vec<u8>> {
+    fit_shard_with(input, params, &FitOptions::default(), end, ends)
+}
+
+/// Fits as [`fit_shard`] does, from what the options give.
+fn fit_shard_with(
+    input: &Input<'_>,
+    params: &BoostingParams,
+    options: &FitOptions<'_>,
+    end: &dyn Collective,
+    ends: &[usize],
+) -> Result<Vec<u8>> {
     let first = end.rank().checked_sub(1).map_or(0, |before| ends[before]);
     let rows = first..ends[end.rank()];
     let own = OwnRows { collective: end, first, count: rows.len() };
     // Threads are each process's own.
     let params = BoostingParams { n_threads: Some(1 + end.rank() as u32 % 2), ..params.clone() };
-    let options = FitOptions { own: Some(own), ..FitOptions::default() };
+    let options = FitOptions { own: Some(own), ..*options };
     fit_with(&of_shard(input, rows), &params, &options, &Quiet).map(|model| model.to_bytes())
 }
 
 /// Fits in as many threads as there are ends, which stand for processes.
 fn fit_together<C: Collective + Send>(input: &Input<'_>, params: &BoostingParams, made: Vec<C>, ends: &[usize]) -> Vec<Result<Vec<u8>>> {
+    let options = vec![FitOptions::default(); made.len()];
+    fit_together_with(input, params, &options, made, ends)
+}
+
+/// Fits as [`fit_together`] does, each from what its options give.
+fn fit_together_with<C: Collective + Send>(
+    input: &Input<'_>,
+    params: &BoostingParams,
+    options: &[FitOptions<'_>],
+    made: Vec<C>,
+    ends: &[usize],
+) -> Vec<Result<Vec<u8>>> {
     std::thread::scope(|scope| {
-        let threads: Vec<_> = made.into_iter().map(|end| scope.spawn(move || fit_shard(input, params, &end, ends))).collect();
+        let of_end = |(end, options): (C, _)| scope.spawn(move || fit_shard_with(input, params, options, &end, ends));
+        let threads: Vec<_> = made.into_iter().zip(options).map(of_end).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }
@@ -82,6 +107,127 @@ fn rows_of_a_fit_may_lie_in_several_processes() {
     }
     println!("equal fits by the number of processes: {same:?}");
     assert!(same[5] > 0);
+}
+
+/// Proves over random fits that one that is ended after a snapshot, by one, two, three or five processes, goes on by another number of them to
+/// the bytes of a fit that was never ended, and then by yet another.
+#[test]
+fn a_fit_that_is_ended_goes_on_in_another_number_of_processes() {
+    let (mut ended, mut same) = (0, 0);
+    for seed in 0..cases(30) {
+        let case = RandomFit::new(seed);
+        let input = case.input(Column::from_f64);
+        let params = longer(&case);
+        let Ok(whole) = case.fit(&input, &params) else { continue };
+        let (every, last) = (1 + (seed % 3) as u32, 1 + (seed / 3 % 3) as u32);
+        let (dice, mut saved) = (&mut Dice::new(seed), None);
+        for time in 0..3 {
+            let world = [1, 2, 3, 5][dice.below(4) as usize];
+            let ends = deal(input.target.rows(), world, dice);
+            // The first process alone has what was saved.
+            let kept: Vec<Kept> = (0..world)
+                .map(|rank| Kept::new(every, saved.take_if(|_| rank == 0), if rank == 0 && time < 2 { last } else { u32::MAX }))
+                .collect();
+            let options: Vec<FitOptions<'_>> =
+                kept.iter().map(|kept| FitOptions { snapshots: Some(kept), ..FitOptions::default() }).collect();
+            for (rank, made) in fit_together_with(&input, &params, &options, local(world), &ends).into_iter().enumerate() {
+                match made {
+                    Ok(made) => {
+                        assert!(made == whole, "seed {seed}, time {time}, rank {rank} of {ends:?}: other bytes under {params:?}");
+                        same += usize::from(time > 0);
+                    }
+                    Err(error) if error.to_string().contains(NOT_YET) => {}
+                    Err(Error::Interrupted) if rank == 0 => ended += 1,
+                    Err(error) => assert!(time < 2 && rank > 0 && error.to_string().contains("collective"), "seed {seed}: {error}"),
+                }
+            }
+            assert!(kept[1..].iter().all(|kept| kept.bytes().is_none()), "only the first saves");
+            saved = kept[0].bytes();
+        }
+    }
+    println!("{ended} fits ended, {same} models of those that went on");
+    assert!(ended > 10 && same > 20, "{ended}, {same}");
+}
+
+/// Proves that what was saved of other rows or parameters is an error in all, whoever has the rows that differ, and that processes are told of
+/// which one keeps a state and others don't.
+#[test]
+fn what_was_saved_of_another_fit_is_refused_in_all() {
+    let (t, ends) = (table(3_000, 6), [1_000, 1_700, 3_000]);
+    let params = params(serde_json::json!({ "rounds": 6 }));
+    let fits = |t: &Table, kept: [Option<Kept>; 3]| -> Vec<String> {
+        let options = kept.each_ref().map(|kept| FitOptions { snapshots: kept.as_ref().map(|k| k as _), ..FitOptions::default() });
+        let made = fit_together_with(&t.input(), &params, &options, local(3), &ends);
+        made.into_iter().map(|made| made.err().map(|error| error.to_string()).unwrap_or_default()).collect()
+    };
+    let saved = {
+        let first = Kept::new(2, None, 1);
+        let options = FitOptions { snapshots: Some(&first), ..FitOptions::default() };
+        assert_eq!(fit_with(&t.input(), &params, &options, &Quiet).err(), Some(Error::Interrupted));
+        first.bytes()
+    };
+    let kept = |saved: &Option<Vec<u8>>| Some(Kept::new(2, saved.clone(), u32::MAX));
+    let none = || Some(Kept::new(2, None, u32::MAX));
+    assert_eq!(fits(&t, [kept(&saved), none(), none()]), ["", "", ""]);
+    // What others have counts for nothing.
+    assert_eq!(fits(&t, [none(), kept(&Some(vec![1, 2, 3])), none()]), ["", "", ""]);
+    let mut others = t.clone();
+    others.columns[0][2_999] += 1e-9;
+    let errors = fits(&others, [kept(&saved), none(), none()]);
+    assert!(errors[0].contains("it is of a fit of other rows"), "{errors:?}");
+    assert!(errors[1].contains("collective") && errors[2].contains("collective"), "{errors:?}");
+    let damaged = saved.map(|mut bytes| {
+        bytes[60] ^= 4;
+        bytes
+    });
+    assert!(fits(&t, [kept(&damaged), none(), none()])[0].contains("damaged"));
+    for error in fits(&t, [none(), None, none()]) {
+        assert!(error.contains("the parameters of rank 1 differ from those of rank 0: `snapshot_every` is null"), "{error}");
+    }
+}
+
+/// Proves over random fits that processes go on from a model to the bytes of one fit of all rounds, or say what one says, and that they notice
+/// where the model is not the same in all.
+#[test]
+fn processes_go_on_from_a_model() {
+    let mut same = 0;
+    for seed in 0..cases(30) {
+        let case = RandomFit::new(seed);
+        let input = case.input(Column::from_f64);
+        let all = longer(&case);
+        let Ok(whole) = case.fit(&input, &all) else { continue };
+        let fewer = BoostingParams { rounds: Some(1 + (seed % 5) as u32), ..all.clone() };
+        let first = fit(&input, &fewer, &Quiet).expect("a fit of fewer rounds");
+        let rest = BoostingParams { rounds: Some(all.rounds() - first.rounds() as u32), ..all };
+        let options = FitOptions { init_model: Some(&first), ..FitOptions::default() };
+        for world in [2, 3, 5] {
+            let ends = deal(input.target.rows(), world, &mut Dice::new(seed * 5 + world as u64));
+            for (rank, made) in fit_together_with(&input, &rest, &vec![options; world], local(world), &ends).into_iter().enumerate() {
+                match made {
+                    Ok(made) => {
+                        assert!(made == whole, "seed {seed}, rank {rank} of {ends:?}: other bytes under {rest:?}");
+                        same += 1;
+                    }
+                    Err(error) => {
+                        let error = error.to_string();
+                        let known = [NOT_YET, "cat_method=\"ctr\"", "collective"];
+                        assert!(known.iter().any(|text| error.contains(text)), "seed {seed}: {error}");
+                    }
+                }
+            }
+        }
+    }
+    println!("{same} models");
+    assert!(same > 50, "{same}");
+    let (t, given) = (table(2_000, 3), params(serde_json::json!({ "rounds": 2 })));
+    let models = [1, 2].map(|seed| fit(&t.input(), &BoostingParams { seed, ..given.clone() }, &Quiet).expect("a fit"));
+    let models = models.each_ref().map(|model| FitOptions { init_model: Some(model), ..FitOptions::default() });
+    let more = BoostingParams { seed: 1, ..given };
+    assert!(models[0].init_model.map(|m| m.to_bytes()) != models[1].init_model.map(|m| m.to_bytes()));
+    for made in fit_together_with(&t.input(), &more, &models, local(2), &[900, 2_000]) {
+        let error = made.expect_err("models that differ").to_string();
+        assert!(error.contains("the parameters of rank 1 differ from those of rank 0: `init_model`"), "{error}");
+    }
 }
 
 /// Proves the same where what some processes have is nowhere in others': held-out rows, missing values, values far from all others.
