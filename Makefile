@@ -78,8 +78,13 @@ test: ## Lint, compile the kernels, and run every test
 
 test-all: lint test-rust test-python test-oldest
 
+# The programs of tests that a machine without a GPU runs; those of others are compiled by clippy alone, which takes a fifth of the time.
+NEED_GPU := cuda cuda_auto cuda_memory cuda_several_gpus
+RUN_WITHOUT_GPU := suite $(filter-out $(NEED_GPU),$(basename $(notdir $(wildcard src/engine/tests/*.rs))))
+
 test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
-	cargo test --profile checked $(ENGINE) $(FEATURES)
+	cargo test --profile checked $(ENGINE) $(FEATURES) --lib $(patsubst %,--test %,$(RUN_WITHOUT_GPU))
+	cargo test --profile checked $(ENGINE) $(FEATURES) --doc
 
 # A file's tests in one process, since they share what they fit; in the order of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -89,9 +94,12 @@ test-python: build $(VENV)/.setup-test ## Test the expressions with the newest P
 	$(BIN)/python -m pytest --doctest-modules --pyargs polars_taiga
 	$(MAKE) --no-print-directory examples > /dev/null
 
+# What a plugin does whatever Polars it is loaded into: how accurate models are beside the peers', and what memory they ask for.
+OF_THE_ENGINE := peers test_peers.py test_memory_limit.py
+
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
 	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "with", tg.__file__)'
-	$(OLDEST)/bin/python -m pytest tests $(SIDE_BY_SIDE)
+	$(OLDEST)/bin/python -m pytest tests $(SIDE_BY_SIDE) $(patsubst %,--ignore tests/%,$(OF_THE_ENGINE))
 
 # The wheel goes into a second environment with the lower bound of the dependency on Polars.
 $(OLDEST)/.setup: $(BUILT) $(PYTHON_SOURCES)

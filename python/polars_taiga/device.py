@@ -143,7 +143,13 @@ def first(device: str) -> str:
 
 def checked_several(device: object) -> str:
     """The parameter `device` of what several GPUs may share."""
-    return device if isinstance(device, str) and re.fullmatch(SEVERAL, device) else checked(device)
+    if not isinstance(device, str) or not re.fullmatch(SEVERAL, device):
+        return checked(device)
+    numbers = device.removeprefix("cuda:").split(",")
+    if len(set(numbers)) < len(numbers):
+        msg = f'parameter `device`: "{device}" names a GPU twice'
+        raise ValueError(msg)
+    return device
 
 
 def checked(device: object) -> str:

@@ -267,7 +267,8 @@ pub struct BorderSums {
     pub hessian: [i64; MAX_BINS],
     /// The sums of the missing values, which the first step includes.
     pub missing: Sums,
-    count: [i64; MAX_BINS],
+    /// Zeros, where rows are not counted.
+    pub count: [i64; MAX_BINS],
     /// Packed bins, all zero between uses.
     scratch: [u64; MAX_BINS],
     /// Packed sums up to each bin.

@@ -3,7 +3,7 @@
 use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
 use super::feature_share::{FeatureShare, Merge};
-use super::split_scores::{Context, add_steps, first_largest, largest, plain, scores};
+use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, scores};
 use multiversion::multiversion;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -67,7 +67,7 @@ impl FeatureShare {
         let mut steps = BorderSums::new();
         let mut out = [0.0; MAX_BINS];
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
-        let dense = if plain(rules) { DENSE_NODE } else { 1 };
+        let dense = if many_at_a_time(rules) { DENSE_NODE } else { 1 };
         for k in 0..self.features.len() {
             // What has just been merged is still in the nearest cache when it is searched.
             self.merge_pending(k, merge);
@@ -143,7 +143,7 @@ impl FeatureShare {
         let mut out = [0.0; MAX_BINS];
         let mut sums = [[0.0; MAX_BINS]; 2];
         let parent: f64 = parents.iter().sum();
-        let dense = if plain(rules) { DENSE_LEVEL } else { 1 };
+        let dense = if many_at_a_time(rules) { DENSE_LEVEL } else { 1 };
         for k in 0..self.features.len() {
             self.merge_pending(k, merge);
             let f = &self.features[k];
