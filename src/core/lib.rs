@@ -26,6 +26,7 @@ pub mod params;
 pub mod provenance;
 pub mod quantize;
 pub mod shap;
+pub mod spill;
 pub mod stats;
 pub mod symbolic;
 pub mod tree;

@@ -6,9 +6,11 @@
 //! - [`evaluation`]: what is read to measure rows; [`coded`]: borders of its features; [`row_groups`]: the groups that rows form;
 //!   [`folds`]: how they are divided to validate; [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far
 //!   as is known.
+//! - [`batches`]: features that are read in batches, for tables larger than memory.
 //! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
+pub mod batches;
 pub mod checks;
 pub mod class_weight;
 pub mod coded;
@@ -26,6 +28,7 @@ pub mod target;
 pub mod training;
 pub mod weights;
 
+pub use batches::{BatchedTable, Batches, FeatureBatches};
 pub use class_weight::{ClassWeight, LabelWeight};
 pub use evaluation::{EvalSets, Evaluation};
 pub use event_times::EventTimes;
