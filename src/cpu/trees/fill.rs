@@ -2,8 +2,8 @@
 
 use super::gradient_quantizer::BATCH;
 use super::shard::{Shard, ShardGroup};
-use super::write;
 use super::sparse_features::{LocalRows, SparseFeatures};
+use super::write;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::RwLock;

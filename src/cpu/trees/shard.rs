@@ -17,12 +17,12 @@ use super::partition::CodeTest;
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::OutputRules;
+use taiga_core::losses;
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::{CodeSet, CodedFeature};
-use taiga_core::tree::steps::NodeId;
-use taiga_core::losses;
 use taiga_core::spill::{Array, SpillFolder};
+use taiga_core::tree::steps::NodeId;
 
 pub use group::ShardGroup;
 pub use partial::Partial;
@@ -138,14 +138,7 @@ fn target_of<'t>(first: &'t [f32], more: &'t [Array<f32>], output: usize) -> &'t
 
 impl Shard {
     /// Returns an empty shard with room for its share of `rows` rows, without codes. `spill`: where its rows are to lie, if not in memory.
-    pub fn new(
-        rows: usize,
-        of: RowShard<'_>,
-        index: usize,
-        shards: usize,
-        outputs: usize,
-        spill: Option<&SpillFolder>,
-    ) -> Result<Shard> {
+    pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize, spill: Option<&SpillFolder>) -> Result<Shard> {
         let own = share(rows, index, shards);
         let list = || Array::zeroed("the lists of a fit's rows", own, spill);
         Ok(Shard {

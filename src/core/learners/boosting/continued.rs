@@ -56,7 +56,8 @@ impl<'a> FitOptions<'a> {
     /// # Errors
     /// Naming what it is.
     pub fn check_batches(&self) -> Result<()> {
-        let not_yet = |name: &str, what: &str| Err(Error::parameter(name, format!("{what} is not fitted in batches yet: leave out `batches`")));
+        let not_yet =
+            |name: &str, what: &str| Err(Error::parameter(name, format!("{what} is not fitted in batches yet: leave out `batches`")));
         match self {
             FitOptions { batches: None, .. } => Ok(()),
             FitOptions { init_model: Some(_), .. } => not_yet("init_model", "what goes on from a model"),

@@ -1,6 +1,7 @@
 //! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
 //! Guestrin, "XGBoost", 2016).
 
+use super::categorical_features::BaseCodes;
 use super::categorical_features::CategoricalFeatures;
 use super::continued::{self, FitOptions};
 use super::finish::{UsedFeatures, finish};
@@ -13,7 +14,6 @@ use super::rounds::{Boosted, Factors, OutputUnits, Rounds};
 use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::several::{self, OneTarget};
 use super::snapshot::Snapshot;
-use super::categorical_features::BaseCodes;
 use super::steps::{Announced, BatchedCodes, Extent, TrainingData, TreeDevices, TreeSteps};
 use super::together;
 use super::units::settle;

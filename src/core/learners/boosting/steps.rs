@@ -7,8 +7,8 @@
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use super::params::RowSample;
 use crate::collective::RowShard;
-use crate::dataset::{Batches, Monitor};
 use crate::dataset::row_groups::RowGroups;
+use crate::dataset::{Batches, Monitor};
 use crate::error::Result;
 use crate::losses::Loss;
 use crate::losses::position_bias::PositionBias;
