@@ -21,6 +21,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["numerics", "parallel"],
         ["memory"],
         ["pages"],
+        ["spill"],
         ["device", "collective"],
         ["params"],
         ["column"],

@@ -27,6 +27,7 @@ pub mod provenance;
 pub mod quantize;
 pub mod receipt;
 pub mod shap;
+pub mod spill;
 pub mod stats;
 pub mod symbolic;
 pub mod tree;

@@ -83,7 +83,7 @@ pub fn try_zeroed<T: Zero>(what: &str, len: usize) -> Result<Vec<T>> {
     Ok(values)
 }
 
-/// Numbers whose zero is zero bytes.
+/// Numbers, and what else may be of zero bytes, which are its zero.
 pub trait Zero: Copy {
     const ZERO: Self;
 }
@@ -95,7 +95,11 @@ macro_rules! zeros {
         }
     )*};
 }
-zeros!(u8, u32, u64, i32, i64, f32, f64);
+zeros!(u8, u16, u32, u64, i32, i64, f32, f64);
+
+impl Zero for bool {
+    const ZERO: Self = false;
+}
 
 /// Makes a vector of `len` zeros, which the system gives as pages that nobody has touched: the threads that write
 /// them first bring them in.

@@ -8,23 +8,24 @@ use crate::parallel::interrupt::ROWS;
 use rayon::prelude::*;
 /// Checks what can be checked before anything is computed; gives the number of rows.
 pub fn check_table(input: &Input<'_>) -> Result<usize> {
-    check_table_of(input, input.target.rows())
+    check_table_of(input, input.target.rows(), &[])
 }
 
-/// Checks the same of a table of whose numeric features there are `own` rows; gives the number of all.
-pub fn check_table_of(input: &Input<'_>, own: usize) -> Result<usize> {
-    let rows = check_columns_of(input, own)?;
+/// Checks the same of a table of whose numeric features there are `own` rows, and none of those numbered `batched` (ascending), which come in
+/// batches; gives the number of all.
+pub fn check_table_of(input: &Input<'_>, own: usize, batched: &[u32]) -> Result<usize> {
+    let rows = check_columns_of(input, own, batched)?;
     check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
 /// Checks names and lengths of the columns; gives the number of rows.
 pub fn check_columns(input: &Input<'_>) -> Result<usize> {
-    check_columns_of(input, input.target.rows())
+    check_columns_of(input, input.target.rows(), &[])
 }
 
-/// Checks the same of a table of whose numeric features there are `own` rows.
-fn check_columns_of(input: &Input<'_>, own: usize) -> Result<usize> {
+/// Checks the same of a table of whose numeric features there are `own` rows, and none of `batched`.
+fn check_columns_of(input: &Input<'_>, own: usize, batched: &[u32]) -> Result<usize> {
     if input.features.is_empty() {
         return Err(Error::Data("no features: name at least one feature column".into()));
     }
@@ -40,9 +41,8 @@ fn check_columns_of(input: &Input<'_>, own: usize) -> Result<usize> {
             return Err(Error::column(feature.name(), format!("has {} rows where this process has {own} of the table", feature.len())));
         }
     }
-    let columns = input
-        .features
-        .iter()
+    let in_memory = (0..).zip(&input.features).filter(|(index, _)| batched.binary_search(index).is_err()).map(|(_, feature)| feature);
+    let columns = in_memory
         .filter(|f| own == rows || *f.dtype() == FeatureType::Categorical)
         .chain(&input.weight)
         .chain(&input.baseline)

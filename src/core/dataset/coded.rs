@@ -2,8 +2,10 @@
 
 use crate::collective::{bytes_of, fault, numbers_of};
 use crate::column::{Column, FeatureType};
+use crate::dataset::Batches;
 use crate::dataset::{Input, OwnRows};
 use crate::error::{Error, Result};
+use crate::memory::{self, product};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::{BorderParams, borders, sample_rows};
 use crate::quantize::coded::CodedFeature;
@@ -37,6 +39,52 @@ pub fn code_features(
         return Err(Error::Interrupted);
     }
     Ok(coded.into_iter().flatten().collect())
+}
+
+/// The same where some of the numeric columns come in batches: one pass over these gathers the sample's rows of each.
+///
+/// # Errors
+/// Those of [`Batches::read`]; [`Error::Memory`] where the sample has no room.
+pub fn code_batches(
+    input: &Input<'_>,
+    batches: Batches<'_>,
+    params: &BorderParams,
+    pool: &ThreadPool,
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<Vec<(u32, CodedFeature)>> {
+    let (sample, columns) = (training_sample(input, params), batches.columns());
+    let what = format!("the values of {} rows that the borders of {} features are fitted on", sample.len(), columns.len());
+    let _reserved = memory::reserve(&what, product(&[8, sample.len() as u64, columns.len() as u64]), "lower `border_sample`")?;
+    let mut values: Vec<Vec<f64>> = columns.iter().map(|_| Vec::with_capacity(sample.len())).collect();
+    let mut missing = vec![false; columns.len()];
+    // Whether rows outside of the sample are missing is asked of columns with so many borders alone.
+    let asks = params.borders() >= 255;
+    let mut next = 0;
+    batches.read(pool, interrupted, &mut |first, columns| {
+        let rows = first..first + columns.first().map_or(0, Column::len);
+        let end = next + sample[next..].partition_point(|row| *row < rows.end);
+        let here: Vec<usize> = sample[next..end].iter().map(|row| row - rows.start).collect();
+        next = end;
+        let of_column = |column: &Column<'_>| (column.gather_f64(&here), asks && has_missing(column));
+        let found = pool.deal(columns.len(), || (), |(), k| of_column(&columns[k]));
+        for ((values, missing), (own, is_missing)) in values.iter_mut().zip(&mut missing).zip(found) {
+            values.extend(own);
+            *missing |= is_missing;
+        }
+        Ok(())
+    })?;
+    let coded = pool.deal(input.features.len(), Vec::new, |memory, index| {
+        let column = &input.features[index];
+        if *column.dtype() == FeatureType::Categorical || interrupted() {
+            return None;
+        }
+        let coded = match batches.place(index as u32) {
+            Some(k) => code_sample(&values[k], params, || missing[k]),
+            None => code_feature(column, &sample, params, memory),
+        };
+        coded.map(|feature| (index as u32, feature))
+    });
+    if interrupted() { Err(Error::Interrupted) } else { Ok(coded.into_iter().flatten().collect()) }
 }
 
 /// `values`: memory to use.

@@ -62,13 +62,15 @@ impl Counted {
     pub fn of_own(input: &Input<'_>, own: &OwnRows<'_>, rows: Vec<usize>) -> Result<Counted> {
         let columns = input.baseline.len() + input.target.several().len();
         let columns = columns + input.loss_columns.numbers.len() + input.evaluation.columns.len();
-        let of_features: usize = input.features.iter().map(|c| if c.bytes().is_some() { 1 } else { 8 }).sum();
+        let of_features: usize = input.features.iter().filter(|c| !c.is_empty()).map(|c| if c.bytes().is_some() { 1 } else { 8 }).sum();
         let bytes = rows.len() as u64 * (of_features + 8 * (columns + 2)) as u64;
         memory::check("a copy of some of the rows", bytes, "leave rows of weight 0 out by .filter() before the fit, or take fewer rows")?;
         let of = |column: &Column<'_>| OwnedColumn::of(column, &rows);
         let numeric = own.here(&rows);
         let of_feature = |column: &Column<'_>| match column.dtype() {
             FeatureType::Categorical => of(column),
+            // One whose rows come in batches has none here.
+            _ if column.is_empty() => OwnedColumn::of(column, &[]),
             _ => OwnedColumn::of(column, &numeric),
         };
         let target = match &input.target {

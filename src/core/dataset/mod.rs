@@ -7,9 +7,11 @@
 //!   [`folds`]: how they are divided to validate; [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far
 //!   as is known.
 //! - [`row_keys`]: the order of rows that have keys, whatever order they come in.
+//! - [`batches`]: features that are read in batches, for tables larger than memory.
 //! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
+pub mod batches;
 pub mod checks;
 pub mod class_weight;
 pub mod coded;
@@ -28,6 +30,7 @@ pub mod target;
 pub mod training;
 pub mod weights;
 
+pub use batches::{BatchedTable, Batches, FeatureBatches};
 pub use class_weight::{ClassWeight, LabelWeight};
 pub use evaluation::{EvalSets, Evaluation};
 pub use event_times::EventTimes;

@@ -1,11 +1,12 @@
 //! Memory for codes: aligned to cache lines and, where the system has them, in huge pages.
 
 use taiga_core::error::Result;
-use taiga_core::pages;
+use taiga_core::pages::{self, Zero};
+use taiga_core::spill::{Array, SpillFolder};
 
 /// Bytes that start on a cache line.
 pub struct Buffer {
-    lines: Vec<Line>,
+    lines: Array<Line>,
     len: usize,
 }
 
@@ -13,14 +14,24 @@ pub struct Buffer {
 #[repr(C, align(64))]
 struct Line([u8; 64]);
 
+impl Zero for Line {
+    const ZERO: Self = Line([0; 64]);
+}
+
+const WHAT: &str = "the codes of a fit";
+
 impl Buffer {
-    /// Takes `len` zero bytes; [`Buffer::as_ptr`] may be read up to 64 bytes beyond them.
+    /// Takes `len` zero bytes, in a file of `spill` where that is given; [`Buffer::as_ptr`] may be read up to 64 bytes beyond them.
     ///
     /// # Errors
-    /// [`taiga_core::Error::Memory`].
-    pub fn new(len: usize) -> Result<Buffer> {
+    /// [`taiga_core::Error::Memory`]; that of a full disk.
+    pub fn new(len: usize, spill: Option<&SpillFolder>) -> Result<Buffer> {
         let count = len.div_ceil(64) + 1;
-        Ok(Buffer { lines: pages::try_filled("the codes of a fit", Line([0; 64]), count)?, len })
+        let lines = match spill {
+            Some(_) => Array::zeroed(WHAT, count, spill)?,
+            None => pages::try_filled(WHAT, Line::ZERO, count)?.into(),
+        };
+        Ok(Buffer { lines, len })
     }
 
     /// Returns the bytes.

@@ -14,6 +14,7 @@ use super::partition::FeatureCodes;
 use taiga_core::error::Result;
 pub use taiga_core::learners::boosting::layout::{BlockLayout, Layout, STATISTICS};
 use taiga_core::pages;
+use taiga_core::spill::SpillFolder;
 
 /// One block of a shard's codes.
 pub struct CodeBlock {
@@ -24,13 +25,13 @@ pub struct CodeBlock {
 }
 
 impl CodeBlock {
-    /// Makes room for `rows` rows.
+    /// Makes room for `rows` rows, in a file of `spill` where that is given.
     ///
     /// # Errors
-    /// [`taiga_core::Error::Memory`].
-    pub fn new(layout: &BlockLayout, rows: usize) -> Result<CodeBlock> {
+    /// [`taiga_core::Error::Memory`]; that of a full disk.
+    pub fn new(layout: &BlockLayout, rows: usize, spill: Option<&SpillFolder>) -> Result<CodeBlock> {
         Ok(CodeBlock {
-            bytes: Buffer::new(rows * layout.stride)?,
+            bytes: Buffer::new(rows * layout.stride, spill)?,
             stride: layout.stride,
             width: layout.width,
             features: layout.features.clone(),

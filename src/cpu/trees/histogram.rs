@@ -322,7 +322,7 @@ mod tests {
                 let layout = Layout::new(features, true);
                 let stats: Vec<u32> = (0..rows).map(|i| random.u32(i as u32)).collect();
                 for (b, l) in layout.blocks.iter().enumerate() {
-                    let mut block = CodeBlock::new(l, rows).unwrap();
+                    let mut block = CodeBlock::new(l, rows, None).unwrap();
                     for (r, packed) in stats.iter().enumerate() {
                         for f in 0..l.features.len() {
                             block.bytes.as_mut_slice()[r * l.stride + f] = random.u64((r * 100 + f) as u64) as u8;
@@ -374,7 +374,7 @@ mod tests {
     fn the_extremes_do_not_overflow() {
         let layout = Layout::new(1, true);
         for packed in [0x8001_ffffu32, 0x7fff_ffff, 0x7fff_0000, 0x8001_0000] {
-            let mut block = CodeBlock::new(&layout.blocks[0], MAX_ROWS).unwrap();
+            let mut block = CodeBlock::new(&layout.blocks[0], MAX_ROWS, None).unwrap();
             let stats = vec![packed; MAX_ROWS];
             let mut bins = vec![0u64; 4 * STRIDE];
             block.bytes.as_mut_slice().fill(0);

@@ -346,7 +346,7 @@ mod tests {
                 };
                 let words: Vec<u32> = (0..rows * lanes.width).map(|i| random.u32(i as u32)).collect();
                 for layout in &Layout::new(features, true).blocks {
-                    let mut block = CodeBlock::new(layout, rows).unwrap();
+                    let mut block = CodeBlock::new(layout, rows, None).unwrap();
                     (0..rows * layout.stride).for_each(|i| block.bytes.as_mut_slice()[i] = random.u64(i as u64) as u8);
                     let list: Vec<u32> = (0..rows as u32).filter(|r| r % 3 != 1).collect();
                     for own in [0..layout.width, layout.width / 8 * 4..layout.width] {

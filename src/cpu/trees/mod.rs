@@ -116,21 +116,32 @@ impl<'a> CpuTrees<'a> {
         } else {
             (StoragePlan::dense(data.features, true), vec![])
         };
-        let replicated = data.shard.is_whole() && replicates(rows, n, &plan);
+        let replicated = data.shard.is_whole() && data.batches.is_none() && replicates(rows, n, &plan);
         let grouped = GroupedRows::new(&mut data)?;
         let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.as_ref())?;
         let group = Group::new(data.features, plan, 0, 0, data.count_rows, n).shared_by(data.shared);
+        let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
-            let (dealt, part) = if replicated { ((0, 1), (t, n)) } else { ((t, n), (0, 1)) };
-            let mut shard = Shard::new(rows, data.shard, dealt.0, dealt.1, data.scores.len())?;
+            let dealt = if replicated { (0, 1) } else { (t, n) };
+            let mut shard = Shard::new(rows, data.shard, dealt.0, dealt.1, data.scores.len(), spill)?;
             fill::rows(&mut shard, &data)?;
-            fill::codes(&mut shard, &group.plan, &data, &quantizers, &exceptions, part, interrupted)?;
-            if n == 1 && data.shard.is_whole() && data.shared == 1 {
-                shard.sort_rows(0, data.features, 0, data.count_rows);
-            }
             Ok(RwLock::new(shard))
         });
         let shards = shards.into_iter().collect::<Result<Vec<_>>>()?;
+        // The shards have these rows now, and codes are larger.
+        (data.target, data.more_targets, data.weight) = (vec![], vec![], data.weight.map(|_| vec![]));
+        (data.scores, data.columns) = (vec![], vec![]);
+        let filled = pool.step(|t| {
+            let part = if replicated { (t, n) } else { (0, 1) };
+            fill::codes(&mut write(&shards[t]), rows, &group.plan, &data, &quantizers, &exceptions, part, interrupted)
+        });
+        filled.into_iter().collect::<Result<Vec<_>>>()?;
+        if let Some(batched) = data.batches {
+            fill::batched_codes(pool, &shards, &group.plan, &data, batched, &quantizers, interrupted)?;
+        }
+        if n == 1 && data.shard.is_whole() && data.shared == 1 {
+            write(&shards[0]).sort_rows(0, data.features, 0, data.count_rows);
+        }
         if replicated {
             exchange(pool, &shards);
         }

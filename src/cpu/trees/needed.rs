@@ -26,6 +26,7 @@ pub fn shards(
     grouped: Option<&GroupedRows>,
 ) -> Result<Reservation> {
     let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
+    let spilled = data.batches.is_some_and(|batched| batched.batches.spill().is_some());
     let copies = if replicated { threads as u64 } else { 1 };
     let bagged = data.row_sample != RowSample::None || data.held_out.is_some();
     // Target, weight, scores and the leaf under each, marks of held-out rows, draws, and two lists of rows.
@@ -53,6 +54,9 @@ pub fn shards(
     } else {
         "fit on fewer rows or features"
     };
+    // What lies in files the system writes out where it has no room.
+    let drawn = if bagged { 4 * rows } else { 0 };
+    let (of_rows, by_row) = if spilled { (drawn, 0) } else { (of_rows, by_row) };
     memory::reserve(
         &format!("a fit of {rows} rows and {} features{more}", data.features.len()),
         sum(&[of_rows, by_row, by_feature, of_lists, partials]),

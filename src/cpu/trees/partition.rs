@@ -288,7 +288,7 @@ mod tests {
             for features in [3, 20, 40] {
                 let layout = Layout::new(features, true);
                 let (b, at) = layout.place(features - 1);
-                let mut block = CodeBlock::new(&layout.blocks[b], rows).unwrap();
+                let mut block = CodeBlock::new(&layout.blocks[b], rows, None).unwrap();
                 for (i, x) in block.bytes.as_mut_slice().iter_mut().enumerate() {
                     *x = random.u64(i as u64) as u8;
                 }

@@ -17,11 +17,12 @@ use super::partition::CodeTest;
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::OutputRules;
+use taiga_core::losses;
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::Random;
 use taiga_core::quantize::{CodeSet, CodedFeature};
+use taiga_core::spill::{Array, SpillFolder};
 use taiga_core::tree::steps::NodeId;
-use taiga_core::{losses, pages};
 
 pub use group::ShardGroup;
 pub use partial::Partial;
@@ -57,23 +58,23 @@ pub struct Shard {
     pub rows: usize,
     /// The codes, group after group.
     pub groups: Vec<ShardGroup>,
-    pub target: Vec<f32>,
+    pub target: Array<f32>,
     /// Those of the outputs behind the first, where each has its own.
-    pub more_targets: Vec<Vec<f32>>,
-    pub weight: Option<Vec<f32>>,
+    pub more_targets: Vec<Array<f32>>,
+    pub weight: Option<Array<f32>>,
     /// `[output][row]`, those of a set behind those of another.
-    pub scores: Vec<Vec<f32>>,
+    pub scores: Vec<Array<f32>>,
     /// `true` for rows that are not trained on.
-    pub held_out: Option<Vec<bool>>,
+    pub held_out: Option<Array<bool>>,
     /// What a row counts in this tree; 0 for one that was not drawn.
     pub bag: Option<Vec<f32>>,
     /// `[output][row]`: the leaf of the output's last tree.
-    leaf: Vec<Vec<u16>>,
+    leaf: Vec<Array<u16>>,
     /// `[output][leaf]`
     leaf_values: Vec<Vec<f32>>,
     /// Whether rows note the node that they are in ([`levels`]), in `leaf`, and are not listed.
     by_node: bool,
-    lists: [Vec<u32>; 2],
+    lists: [Array<u32>; 2],
     pub nodes: Vec<NodeRows>,
     /// Nodes whose rows note that they are in a node, and are in that one's parent again.
     taken_back: Vec<(NodeId, NodeId)>,
@@ -96,7 +97,7 @@ pub struct Shard {
     /// The derivatives of all rows, weights included, where the loss is one by group.
     pub given: Option<(Vec<f32>, Vec<f32>)>,
     /// What the loss reads of a row beside its target, `[column][row]`.
-    pub columns: Vec<Vec<f32>>,
+    pub columns: Vec<Array<f32>>,
 }
 
 /// The tree that grows, and what its shards share.
@@ -131,14 +132,15 @@ pub fn code_test(feature: &CodedFeature, border: u32, missing_left: bool) -> Cod
 }
 
 /// Returns the targets that an output of any set is fitted to: the first, or one of those behind it.
-fn target_of<'t>(first: &'t [f32], more: &'t [Vec<f32>], output: usize) -> &'t [f32] {
+fn target_of<'t>(first: &'t [f32], more: &'t [Array<f32>], output: usize) -> &'t [f32] {
     (output % (more.len() + 1)).checked_sub(1).map_or(first, |other| &more[other])
 }
 
 impl Shard {
-    /// Returns an empty shard with room for its share of `rows` rows, without codes.
-    pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize) -> Result<Shard> {
+    /// Returns an empty shard with room for its share of `rows` rows, without codes. `spill`: where its rows are to lie, if not in memory.
+    pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize, spill: Option<&SpillFolder>) -> Result<Shard> {
         let own = share(rows, index, shards);
+        let list = || Array::zeroed("the lists of a fit's rows", own, spill);
         Ok(Shard {
             before: of.first,
             whole: of.is_whole(),
@@ -146,16 +148,16 @@ impl Shard {
             shards,
             rows: own,
             groups: vec![],
-            target: vec![],
+            target: Array::default(),
             more_targets: vec![],
             weight: None,
             scores: vec![],
             held_out: None,
             bag: None,
-            leaf: (0..outputs).map(|_| pages::try_filled("the leaves of a fit's rows", 0, own)).collect::<Result<_>>()?,
+            leaf: (0..outputs).map(|_| Array::zeroed("the leaves of a fit's rows", own, spill)).collect::<Result<_>>()?,
             leaf_values: vec![vec![]; outputs],
             by_node: false,
-            lists: [pages::try_zeroed("the lists of a fit's rows", own)?, pages::try_zeroed("the lists of a fit's rows", own)?],
+            lists: [list()?, list()?],
             nodes: vec![],
             taken_back: vec![],
             presorted: false,

@@ -184,7 +184,7 @@ impl GroupSteps for CpuTrees<'_> {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
             let part = if self.replicated { (t, self.pool.size()) } else { (0, 1) };
-            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part)?;
+            let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part, None)?;
             for batch in 0..shard.batches() {
                 let (start, first) = (batch * BATCH, shard.first_row(batch));
                 let len = BATCH.min(shard.rows - start);

@@ -147,6 +147,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         announced: data.announced,
         shared: data.shared,
         shard: RowShard { collective: end, first: rows.start, all: data.target.len() },
+        batches: None,
     }
 }
 

@@ -89,10 +89,11 @@ pub fn fit_with(
 ) -> Result<core::model::Model> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
-    if options.own.is_some_and(|own| !own.is_whole()) {
+    let together = options.own.is_some_and(|own| !own.is_whole()).then_some("`collective`: several processes fit on their CPUs yet");
+    let in_batches = options.batches.map(|_| "`batches`: what comes in batches is fitted on the CPU yet");
+    if let Some(why) = together.or(in_batches) {
         if let DeviceSet::Cuda(_) = DeviceSet::parse(&params.device)? {
-            let text = format!("{:?} with `collective`: several processes fit on their CPUs yet; leave it out", params.device);
-            return Err(Error::parameter("device", text));
+            return Err(Error::parameter("device", format!("{:?} with {why}; leave it out", params.device)));
         }
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }

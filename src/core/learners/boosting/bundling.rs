@@ -37,7 +37,8 @@ const EFFORT: usize = 32;
 
 /// Returns whether a table is large enough to look for sparse features.
 pub fn worthwhile(data: &TrainingData<'_>) -> bool {
-    data.bundle && data.features.len() as f64 >= LEAST_SAVED && data.target.len() >= PROBE_RUNS * PROBE_RUN
+    // What comes in batches is not read once more for that.
+    data.bundle && data.batches.is_none() && data.features.len() as f64 >= LEAST_SAVED && data.target.len() >= PROBE_RUNS * PROBE_RUN
 }
 
 /// Returns the plan for the features that a fit starts with, and the exceptions of the sparse ones.
@@ -307,6 +308,7 @@ mod tests {
             announced: None,
             shared: 1,
             shard: RowShard::whole(rows),
+            batches: None,
         };
         assert!(worthwhile(&data));
         let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

@@ -112,6 +112,14 @@ pub enum BaseCodes {
 }
 
 impl BaseCodes {
+    /// Returns the column whose values they are of.
+    pub fn column(&self) -> Option<u32> {
+        match self {
+            BaseCodes::Column(index) => Some(*index),
+            BaseCodes::Codes(_) => None,
+        }
+    }
+
     /// Returns the source of the codes as the device takes it. `coded`: whether numeric columns are codes already.
     pub fn source<'s>(&'s self, input: &'s Input<'_>, coded: bool) -> CodeSource<'s> {
         match self {

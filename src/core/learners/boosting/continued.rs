@@ -10,11 +10,12 @@ use crate::column::Column;
 use crate::column::categories::{Categories, CategoryNames};
 use crate::dataset::labels::Labels;
 use crate::dataset::positions::Positions;
-use crate::dataset::{Input, OwnRows};
+use crate::dataset::{Batches, Input, OwnRows};
 use crate::encoding::Lookup;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
 use crate::quantize::CodedFeature;
+use crate::spill::SpillFolder;
 
 /// What a fit is given beside a table and parameters.
 #[derive(Clone, Copy, Default)]
@@ -29,12 +30,41 @@ pub struct FitOptions<'a> {
     /// The rows that the numeric features of the table are of, where other processes have the others: each makes the same fit, of the same
     /// target, weights and categories of all rows, and comes to the same model. None where the features are of all rows.
     pub own: Option<OwnRows<'a>>,
+    /// The features that are not in the table, where they have no rows, but come in batches: for tables larger than memory. The model has the
+    /// bytes of a fit to the whole table.
+    pub batches: Option<Batches<'a>>,
 }
 
 impl<'a> FitOptions<'a> {
     /// Returns the rows of a table of `rows` that this process has the features of.
     pub fn own_rows(&self, rows: usize) -> OwnRows<'a> {
         self.own.unwrap_or(OwnRows::whole(rows))
+    }
+
+    /// Returns the numbers of the features that come in batches, ascending.
+    pub fn batched(&self) -> &'a [u32] {
+        self.batches.map_or(&[], |batches| batches.columns())
+    }
+
+    /// Returns where what a fit keeps of each row is to lie, if not in memory.
+    pub fn spill(&self) -> Option<&'a SpillFolder> {
+        self.batches.and_then(|batches| batches.spill())
+    }
+
+    /// Checks that a fit in batches is asked for nothing that it does not do yet.
+    ///
+    /// # Errors
+    /// Naming what it is.
+    pub fn check_batches(&self) -> Result<()> {
+        let not_yet =
+            |name: &str, what: &str| Err(Error::parameter(name, format!("{what} is not fitted in batches yet: leave out `batches`")));
+        match self {
+            FitOptions { batches: None, .. } => Ok(()),
+            FitOptions { init_model: Some(_), .. } => not_yet("init_model", "what goes on from a model"),
+            FitOptions { snapshots: Some(_), .. } => not_yet("snapshot", "what keeps its state"),
+            FitOptions { own: Some(own), .. } if !own.is_whole() => not_yet("collective", "a table that lies in several processes"),
+            _ => Ok(()),
+        }
     }
 }
 

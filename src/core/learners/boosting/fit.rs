@@ -1,6 +1,7 @@
 //! The boosting loop (Friedman, "Greedy function approximation", 2001; second-order as in Chen and
 //! Guestrin, "XGBoost", 2016).
 
+use super::categorical_features::BaseCodes;
 use super::categorical_features::CategoricalFeatures;
 use super::continued::{self, FitOptions};
 use super::finish::{UsedFeatures, finish};
@@ -13,7 +14,7 @@ use super::rounds::{Boosted, Factors, OutputUnits, Rounds};
 use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::several::{self, OneTarget};
 use super::snapshot::Snapshot;
-use super::steps::{Announced, Extent, TrainingData, TreeDevices, TreeSteps};
+use super::steps::{Announced, BatchedCodes, Extent, TrainingData, TreeDevices, TreeSteps};
 use super::together;
 use super::units::settle;
 use super::untold_rounds::fit_untold;
@@ -75,7 +76,8 @@ fn fit_own(
     if params.position_factors.is_some() {
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
-    let rows = checks::check_table_of(input, own.count)?;
+    options.check_batches()?;
+    let rows = checks::check_table_of(input, own.count, options.batched())?;
     let threads = threads(params, own.count, input.features.len());
     let pool = if monitor.may_wait() { ThreadPool::apart(threads)? } else { ThreadPool::new(threads)? };
     pool.enter(|| {
@@ -114,7 +116,7 @@ pub(super) fn fit_on(
     check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
     check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
     let shares_trees = params.shares_trees(raw_loss.as_ref())?;
-    let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here())?;
+    let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here() && options.spill().is_none())?;
     let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
     check_class_weight(params, classes > 0)?;
@@ -122,8 +124,10 @@ pub(super) fn fit_on(
     if let Some(rows) = data.rows_that_count() {
         drop((data, reserved));
         let own = options.own_rows(input.target.rows());
-        let options = &FitOptions { own: options.own.map(|own| own.among(&rows)), ..*options };
+        let among = options.own.map(|own| own.among(&rows));
         let counted = Counted::of_own(input, &own, rows)?;
+        let batches = options.batches.map(|batches| batches.of_rows(&counted.rows));
+        let options = &FitOptions { own: among, batches, ..*options };
         let table = counted.input();
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.target.rows() - input.held_out_rows();
@@ -175,9 +179,10 @@ fn fit_checked(
     let params = &BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
     let params = &params.with_huber_delta(kind, if labels.is_none() { &metrics } else { &[] }, || prepare::huber_delta(input, &data));
     let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
-    let mut numeric = match options.coded {
-        Some(coded) => coded.to_vec(),
-        None => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
+    let mut numeric = match (options.coded, options.batches) {
+        (Some(coded), _) => coded.to_vec(),
+        (None, Some(batches)) => coded::code_batches(input, batches, &params.border_params(), pool, &|| monitor.interrupted())?,
+        (None, None) => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
     };
     if let Some(model) = options.init_model {
         continued::keep_borders(model, params, &mut numeric);
@@ -266,7 +271,11 @@ fn fit_checked(
         PriorRounds::new((input, &own), params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
     let scores = std::mem::take(&mut prior.scores);
     let coded = features.coded.clone();
-    let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some())).collect();
+    // Of each feature that comes in batches, which of them it is.
+    let place = |b: &BaseCodes| b.column().and_then(|column| options.batches?.place(column));
+    let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some() || place(b).is_some())).collect();
+    let places = base.iter().enumerate().filter_map(|(feature, b)| Some((feature, place(b)?))).collect();
+    let batches = options.batches.map(|batches| BatchedCodes { batches, places });
     let sure = measured.is_none()
         && options.snapshots.is_none()
         && features.sets() == 1
@@ -311,6 +320,7 @@ fn fit_checked(
         announced,
         shared: if shares_trees { outputs } else { 1 },
         shard: own.shard(rows),
+        batches: batches.as_ref(),
     };
     // Its arrays are there now, and count by themselves.
     drop(reserved);

@@ -7,8 +7,8 @@
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use super::params::RowSample;
 use crate::collective::RowShard;
-use crate::dataset::Monitor;
 use crate::dataset::row_groups::RowGroups;
+use crate::dataset::{Batches, Monitor};
 use crate::error::Result;
 use crate::losses::Loss;
 use crate::losses::position_bias::PositionBias;
@@ -69,6 +69,15 @@ pub struct TrainingData<'a> {
     pub shared: usize,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
+    /// What of the codes comes in batches, for devices that take it so: this process's threads.
+    pub batches: Option<&'a BatchedCodes<'a>>,
+}
+
+/// The features whose codes are made of batches of rows, and never stand as columns.
+pub struct BatchedCodes<'a> {
+    pub batches: Batches<'a>,
+    /// Features, ascending, and which of the batches' columns each is coded from. Their [`TrainingData::sources`] are empty.
+    pub places: Vec<(usize, usize)>,
 }
 
 /// The sums of a leaf's rows from the unrounded derivatives.

@@ -8,6 +8,7 @@ use crate::trees::sparse_features::SparseFeatures;
 use std::ops::Range;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::{Home, StoragePlan};
+use taiga_core::spill::SpillFolder;
 
 /// The codes of a group's features for a shard's rows, and what is summed over them.
 pub struct ShardGroup {
@@ -27,14 +28,15 @@ pub struct ShardGroup {
 
 impl ShardGroup {
     /// Makes room for the codes of `rows` rows; `columns`: also by column. `part`: which part, of
-    /// how many equal parts of the columns is summed here; with several, all columns are there.
-    pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize)) -> Result<ShardGroup> {
+    /// how many equal parts of the columns is summed here; with several, all columns are there. `spill`: where codes by row are to lie, if not
+    /// in memory.
+    pub fn new(layout: &Layout, rows: usize, columns: bool, part: (usize, usize), spill: Option<&SpillFolder>) -> Result<ShardGroup> {
         let features = layout.blocks.last().map_or(0, |b| b.features.end);
         let own = features * part.0 / part.1..features * (part.0 + 1) / part.1;
         // The first block has the statistics.
         let wanted = |b: &BlockLayout| b.features.start == 0 || (b.features.start < own.end && own.start < b.features.end);
         Ok(ShardGroup {
-            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 })).collect::<Result<_>>()?,
+            blocks: layout.blocks.iter().map(|b| CodeBlock::new(b, if wanted(b) { rows } else { 0 }, spill)).collect::<Result<_>>()?,
             columns: columns.then(|| CodeColumns::new(features, rows)).transpose()?,
             sparse: None,
             sorted: None,

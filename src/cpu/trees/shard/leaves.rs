@@ -87,7 +87,7 @@ impl Shard {
     /// Adds the leaf values of each output's last tree to the scores.
     pub fn update_scores(&mut self) {
         for ((scores, leaf), values) in self.scores.iter_mut().zip(&self.leaf).zip(&self.leaf_values) {
-            for (s, l) in scores.iter_mut().zip(leaf) {
+            for (s, l) in scores.iter_mut().zip(leaf.iter()) {
                 *s += values[*l as usize];
             }
         }

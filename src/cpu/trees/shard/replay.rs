@@ -7,6 +7,7 @@ use crate::trees::partition;
 use crate::trees::partition::{CodeTest, Done, FeatureCodes, Source};
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::losses::Loss;
+use taiga_core::spill::Array;
 use taiga_core::tree::model::{Child, Node};
 use taiga_core::tree::{Split, Tree};
 
@@ -70,7 +71,7 @@ impl Shard {
     /// Sends rows through a branching tree, those of a node together, and notes their leaves.
     fn route(&mut self, nodes: &[Node], rows: NodeRows, tree: &TreeContext<'_>, leaf: &mut [u16]) {
         let mut places = vec![NodeRows::default(); nodes.len()];
-        let mut arrive = |child: Child, rows: NodeRows, places: &mut [NodeRows], lists: &[Vec<u32>; 2]| match child {
+        let mut arrive = |child: Child, rows: NodeRows, places: &mut [NodeRows], lists: &[Array<u32>; 2]| match child {
             Child::Node(node) => places[node as usize] = rows,
             Child::Leaf(number) if rows.all => leaf.fill(number as u16),
             Child::Leaf(number) => {

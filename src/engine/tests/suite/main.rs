@@ -21,6 +21,7 @@ mod together;
 mod weights;
 
 mod boosting {
+    mod batches;
     mod bundling;
     mod categorical_features;
     mod continued;

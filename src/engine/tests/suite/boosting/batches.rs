@@ -1,0 +1,121 @@
+//! Fits whose features come in batches make the bytes of fits to the whole table, whatever the batches and wherever they keep their rows.
+
+use taiga_engine::column::{Column, FeatureType};
+use taiga_engine::dataset::{BatchedTable, FeatureBatches, Input, Quiet};
+use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
+use taiga_engine::spill::SpillFolder;
+use taiga_engine::{Error, Result};
+use taiga_testing::continued::Kept;
+use taiga_testing::random_fits::{RandomFit, cases};
+use taiga_testing::{Dice, Table, params, table};
+
+/// The numeric features of a table in batches that end at `ends`.
+struct Parts<'a> {
+    features: Vec<Column<'a>>,
+    ends: Vec<usize>,
+}
+
+impl FeatureBatches for Parts<'_> {
+    fn read(&self, visit: &mut dyn FnMut(&[Column<'_>]) -> Result<()>) -> Result<()> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).try_for_each(|(start, end)| {
+            let own: Vec<Column<'_>> = self.features.iter().map(|column| column.slice(start, end - start)).collect();
+            visit(&own)
+        })
+    }
+}
+
+/// Draws where batches of a table end: many small ones, some large ones, some without rows.
+fn ends(rows: usize, dice: &mut Dice) -> Vec<usize> {
+    let count = [1, 2, 5, 40][dice.below(4) as usize];
+    let mut ends: Vec<usize> = (1..count).map(|_| dice.below(rows as u64 + 1) as usize).collect();
+    ends.push(rows);
+    ends.sort_unstable();
+    ends
+}
+
+/// Fits a table of which the features that `comes` says come in batches.
+fn fit_in_batches(
+    input: &Input<'_>,
+    params: &BoostingParams,
+    (comes, ends): (&dyn Fn(u32) -> bool, Vec<usize>),
+    spill: Option<&SpillFolder>,
+) -> Result<Vec<u8>> {
+    let is_number = |index: u32| *input.features[index as usize].dtype() != FeatureType::Categorical;
+    let columns: Vec<u32> = (0..input.features.len() as u32).filter(|index| is_number(*index) && comes(*index)).collect();
+    let parts = Parts { features: columns.iter().map(|index| input.features[*index as usize].clone()).collect(), ends };
+    let without = |index: usize| match columns.contains(&(index as u32)) {
+        true => input.features[index].slice(0, 0),
+        false => input.features[index].clone(),
+    };
+    let narrow = input.with_features((0..input.features.len()).map(without).collect());
+    let batched = BatchedTable::new(&parts, columns.clone(), input.target.rows(), spill);
+    let options = FitOptions { batches: Some(batched.batches()), ..FitOptions::default() };
+    fit_with(&narrow, params, &options, &Quiet).map(|model| model.to_bytes())
+}
+
+/// Any loss, policy, sampler, constraint, weights (some of them 0), held-out rows, categories; all numeric features in batches or some,
+/// what is kept of rows in memory or in files, on one thread and several: the bytes of a fit to the whole table, or its error.
+#[test]
+fn batches_change_no_byte() {
+    let folder = SpillFolder::new(std::env::temp_dir()).expect("a folder");
+    let (mut same, mut refused) = (0, 0);
+    for seed in 0..cases(150) {
+        let case = RandomFit::new(seed);
+        let input = case.input(Column::from_f64);
+        let params = BoostingParams { device: "cpu".into(), n_threads: Some(1 + seed as u32 % 3), ..case.params.clone() };
+        let whole = fit(&input, &params, &Quiet).map(|model| model.to_bytes());
+        let mut dice = Dice::new(seed);
+        for spill in [None, Some(&folder)] {
+            let mixed = dice.chance(0.3);
+            let comes = move |index: u32| !mixed || index.is_multiple_of(2);
+            let made = fit_in_batches(&input, &params, (&comes, ends(input.target.rows(), &mut dice)), spill);
+            match (made, &whole) {
+                (Ok(made), Ok(whole)) => {
+                    assert!(made == *whole, "seed {seed}, spill {}: other bytes under {params:?}", spill.is_some());
+                    same += 1;
+                }
+                (made, whole) => {
+                    assert_eq!(made.err(), whole.as_ref().err().cloned(), "seed {seed}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(same > 4 * refused, "{same} {refused}");
+}
+
+/// A table of more rows than the sample of borders, with missing values that stand in no row of the sample, and 256 bins.
+#[test]
+fn a_sample_in_batches_has_the_rows_of_one_in_memory() {
+    let mut t = table(30_000, 3);
+    t.columns[1].iter_mut().step_by(4_999).for_each(|x| *x = f64::NAN);
+    for bins in [8, 255, 256] {
+        let p = BoostingParams { bins, border_sample: 500, ..params(serde_json::json!({"rounds": 5, "depth": 5})) };
+        let whole = fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes();
+        for size in [777, 4_096, 29_999] {
+            let ends = (1..=30_000usize.div_ceil(size)).map(|k| (k * size).min(30_000)).collect();
+            assert!(fit_in_batches(&t.input(), &p, (&|_| true, ends), None).expect("a fit") == whole, "{bins} bins, batches of {size}");
+        }
+    }
+}
+
+fn error_of(t: &Table, options: &FitOptions<'_>, device: &str) -> Error {
+    let p = BoostingParams { device: device.into(), ..params(serde_json::json!({"rounds": 2})) };
+    fit_with(&t.input(), &p, options, &Quiet).expect_err("not yet")
+}
+
+/// What does not go with batches is said, by its name.
+#[test]
+fn what_is_not_fitted_in_batches_is_said() {
+    let t = table(300, 1);
+    let model = fit(&t.input(), &params(serde_json::json!({"rounds": 2})), &Quiet).expect("a fit");
+    let parts = Parts { features: vec![], ends: vec![] };
+    let batched = BatchedTable::new(&parts, vec![], 300, None);
+    let options = FitOptions { batches: Some(batched.batches()), ..FitOptions::default() };
+    let from_model = error_of(&t, &FitOptions { init_model: Some(&model), ..options }, "cpu").to_string();
+    assert!(from_model.starts_with("parameter `init_model`: ") && from_model.ends_with("leave out `batches`"), "{from_model}");
+    let kept = Kept::new(1, None, u32::MAX);
+    let kept = error_of(&t, &FitOptions { snapshots: Some(&kept), ..options }, "cpu").to_string();
+    assert!(kept.starts_with("parameter `snapshot`: ") && kept.ends_with("leave out `batches`"), "{kept}");
+}
