@@ -7,7 +7,7 @@
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::forest as core_forest;
 use taiga_engine::column::Column;
@@ -34,6 +34,10 @@ static GPUS: RwLock<()> = RwLock::new(());
 
 fn shared() -> RwLockReadGuard<'static, ()> {
     GPUS.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn alone() -> RwLockWriteGuard<'static, ()> {
+    GPUS.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Panics unless all shards have the CPU's bytes.
@@ -200,7 +204,7 @@ fn a_fit_ends_when_asked_to() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn names_of_several_gpus() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let there = device_info().devices.len();
     let all = open_all("cuda:all").expect("all that there are");
     assert_eq!(all, DeviceSet::Cuda(taiga_engine::device::Gpus::Numbers((0..there as u32).collect())));
@@ -226,7 +230,7 @@ fn names_of_several_gpus() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn forests() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let (mut dice, mut case) = (Dice::new(31), 0);
     for classes in [0, 2, 3, 40] {
         for splitter in ["histogram", "exact", "random"] {
@@ -260,7 +264,7 @@ fn forests() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn predictions() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let rows = 300_001;
     let t = table(rows, 4, "rmse", 12);
     let mut input = t.input();
@@ -303,7 +307,7 @@ fn predictions() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn beside_other_work_on_the_same_gpus() {
     gpu();
-    let _alone = GPUS.write().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone();
     let there = device_info().devices.len();
     let t = table(60_000, 12, "rmse", 11);
     let on = |device: &str, rounds: u32| {
