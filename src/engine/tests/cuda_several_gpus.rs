@@ -7,7 +7,7 @@
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::forest as core_forest;
 use taiga_engine::column::Column;
@@ -29,15 +29,12 @@ use taiga_testing::gpu::{gpu, say};
 use taiga_testing::random_fits::{self, RandomFit};
 use taiga_testing::{Dice, POLICIES, Table, params_with};
 
-/// Held by whoever has shards of one GPU, and alone by whoever does other work on the GPUs meanwhile.
-static GPUS: RwLock<()> = RwLock::new(());
+/// Held by a test while it runs. Shards of one GPU need it for themselves: even a fit of few rows beside them, which is not shared, may keep
+/// one of them from beginning, and the others then wait until a kernel traps.
+static GPUS: Mutex<()> = Mutex::new(());
 
-fn shared() -> RwLockReadGuard<'static, ()> {
-    GPUS.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn alone() -> RwLockWriteGuard<'static, ()> {
-    GPUS.write().unwrap_or_else(PoisonError::into_inner)
+fn alone() -> MutexGuard<'static, ()> {
+    GPUS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Panics unless all shards have the CPU's bytes.
@@ -55,7 +52,7 @@ fn compare(input: &Input<'_>, params: &BoostingParams, what: &str) {
 #[ignore = "needs a GPU: make test-cuda"]
 fn any_number_of_rows() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     say(&format!("GPUs: {}", device_info().devices.len()));
     for rows in [2, 1023, 1024, 1025, 2048, 2049, 3333, 40_000] {
         for policy in POLICIES {
@@ -71,7 +68,7 @@ fn any_number_of_rows() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn random_fits() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let (cases, mut fitted, mut refused) = (random_fits::cases(150), 0, 0);
     let sets = shards();
     for case in 0..cases {
@@ -97,7 +94,7 @@ fn random_fits() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn trees_that_are_queued_ahead() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     for (rows, features, more) in [
         (260_000, 28, json!({})),
         (260_000, 28, json!({ "policy": "depthwise" })),
@@ -129,7 +126,7 @@ fn trees_that_are_queued_ahead() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn classes_and_held_out_rows() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let codes = table(30_000, 6, "rmse", 5).y().iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();
     let several = Table::classes(table(30_000, 6, "rmse", 5).columns, codes, Labels::Integer((0..4).collect()));
     for policy in POLICIES {
@@ -148,7 +145,7 @@ fn classes_and_held_out_rows() {
 #[ignore = "needs a GPU: make test-cuda"]
 fn columns_in_chunks() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let rows = 5_000;
     let t = table(rows, 2, "rmse", 7);
     let bits: Vec<u8> = (0..rows as u32).map(|i| ((i * 37) >> 3) as u8).collect();
@@ -183,7 +180,7 @@ impl Monitor for StopsAfter {
 #[ignore = "needs a GPU: make test-cuda"]
 fn a_fit_ends_when_asked_to() {
     gpu();
-    let _shared = shared();
+    let _alone = alone();
     let t = table(40_000, 6, "rmse", 8);
     for policy in POLICIES {
         let p = params_with(json!({ "rounds": 12 }), json!({ "policy": policy }));
