@@ -272,7 +272,8 @@ KEYS: dict[str, pl.Expr] = {
     "Int16": pl.col("n").cast(pl.Int16),
     "Int32": pl.col("n").cast(pl.Int32),
     "Int64": pl.col("n"),
-    "Int128": pl.col("n").cast(pl.Int128),
+    # What Polars 1.0 has no such type for.
+    **({"Int128": pl.col("n").cast(pl.Int128)} if hasattr(pl, "Int128") else {}),
     "UInt8": pl.col("n").cast(pl.UInt8),
     "UInt64": pl.col("n").cast(pl.UInt64),
     "Float32": pl.col("n").cast(pl.Float32),
@@ -294,7 +295,7 @@ KEYS: dict[str, pl.Expr] = {
     "pairs": pl.struct(pl.col("n") // 10, (pl.col("n") % 10).cast(pl.String).alias("last")),
 }
 SAME = [
-    ("Int8", "Int16", "Int32", "Int64", "Int128", "UInt8", "UInt64", "Float32", "Float64", "Decimal"),
+    ("Int8", "Int16", "Int32", "Int64", *KEYS.keys() & {"Int128"}, "UInt8", "UInt64", "Float32", "Float64", "Decimal"),
     ("String", "Categorical", "Enum"),
     ("Datetime", "Datetime in ns"),
 ]
