@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import polars_taiga as tg
 import pytest
 
 from tests.test_collective import NUMBERS, table
@@ -25,7 +24,7 @@ os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import ray
-from polars_taiga.ray import fit_gbdt
+from polars_taiga.ray import _Query, fit_gbdt
 
 HERE: dict[str, Any] = {"interface": "127.0.0.1", "timeout": 60.0}
 FEATURES = [*NUMBERS, "city"]
@@ -44,6 +43,11 @@ def _cluster() -> Iterator[None]:
         _node_ip_address="127.0.0.1",
     )
     yield
+    # Behind all the fits and errors of this file the workers' CPUs are free again.
+    until = time.monotonic() + 30
+    while ray.available_resources().get("CPU") != 4:
+        assert time.monotonic() < until
+        time.sleep(0.1)
     ray.shutdown()
 
 
@@ -58,8 +62,8 @@ def folder(frame: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Pat
     """The table in files of uneven sizes, some of several row groups."""
     folder = tmp_path_factory.mktemp("files")
     ends = [0, 1, 700, 701, 2_500, 3_000]
-    for i, (first, end) in enumerate(zip(ends, ends[1:], strict=False)):
-        frame[first:end].write_parquet(folder / f"{i}.parquet", row_group_size=256)
+    for i in range(5):
+        frame[ends[i] : ends[i + 1]].write_parquet(folder / f"{i}.parquet", row_group_size=256)
     return folder
 
 
@@ -69,21 +73,19 @@ def alone(frame: pl.DataFrame, **params: Any) -> bytes:
     return bytes(frame.taiga.fit_gbdt("y", *FEATURES, **params).to_bytes())
 
 
-@pytest.mark.parametrize("data", ["a folder", "a pattern", "a list", "a scan", "a query", "a Dataset", "a function"])
+@pytest.mark.parametrize("data", ["files", "a query", "a Dataset", "a function"])
 def test_rows_come_from_files_queries_and_datasets(frame: pl.DataFrame, folder: Path, data: str) -> None:
     """Whatever they lie in, and by however many workers they are read."""
     files = sorted(folder.glob("*.parquet"))
     kept = pl.col("c") > -15
     given: Any = {
-        "a folder": folder,
-        "a pattern": str(folder / "*.parquet"),
-        "a list": files,
-        "a scan": pl.scan_parquet(files),
+        "files": [files[0], str(folder / "[1-4].parquet")],
         "a query": pl.scan_parquet(files).filter(kept).with_columns(a=pl.col("a") * 2),
         "a function": lambda rank, world: pl.scan_parquet(files[rank::world]),
     }
     if data == "a Dataset":
-        ray.data = pytest.importorskip("ray.data")
+        import ray.data
+
         ray.data.DataContext.get_current().enable_progress_bars = False
         given[data] = ray.data.from_arrow([file.to_arrow() for file in map(pl.read_parquet, files)])
     rows = {
@@ -132,7 +134,7 @@ def victims(tmp_path: Path, frame: pl.DataFrame) -> Victims:
 
 
 def test_a_killed_worker_is_replaced(victims: Victims, frame: pl.DataFrame, caplog: pytest.LogCaptureFixture) -> None:
-    """One of four, then rank 0 with its snapshots: the fit goes on where it was, tells each round once, to the same bytes."""
+    """One of four, then rank 0 with its snapshots: the fit goes on, each round is told once, and the bytes are equal."""
     told: list[int] = []
 
     def killing(done: int, metrics: Any) -> None:
@@ -155,7 +157,7 @@ def test_workers_may_be_lost_at_any_time(victims: Victims, frame: pl.DataFrame) 
     dice, ended = random.Random(20), threading.Event()
 
     def killing() -> None:
-        for _ in range(4):
+        for _ in range(3):
             if ended.wait(0.2 + dice.random()):
                 return
             rank = dice.randrange(4)
@@ -164,7 +166,7 @@ def test_workers_may_be_lost_at_any_time(victims: Victims, frame: pl.DataFrame) 
             while len(victims.processes(rank)) == had and not ended.wait(0.05):
                 pass
 
-    long = {**LONG, "rounds": 1_500}
+    long = {**LONG, "rounds": 1_000}
     killer = threading.Thread(target=killing)
     killer.start()
     try:
@@ -173,6 +175,7 @@ def test_workers_may_be_lost_at_any_time(victims: Victims, frame: pl.DataFrame) 
         ended.set()
         killer.join()
     assert model.to_bytes() == alone(frame, **long)
+    assert sum(len(victims.processes(rank)) for rank in range(4)) > 4
 
 
 def test_rounds_that_were_not_told_begin_anew(victims: Victims, frame: pl.DataFrame) -> None:
@@ -197,9 +200,7 @@ def test_a_limit_of_failures(victims: Victims) -> None:
         if done == 3:
             victims.kill(1)
 
-    with pytest.raises(
-        RuntimeError, match=r"workers were lost 1 times, and `max_failures` is 0; the last time rank 1 was lost"
-    ):
+    with pytest.raises(RuntimeError, match="lost 1 times, and `max_failures` is 0; the last time rank 1 was"):
         fit_gbdt(victims.rows(), "y", *NUMBERS, workers=2, max_failures=0, rounds=300, callback=killing, **HERE)
 
 
@@ -243,7 +244,7 @@ def test_rounds_are_told_here(folder: Path, frame: pl.DataFrame, capfd: pytest.C
     seven = fit_gbdt(
         folder, "y", *FEATURES, workers=2, callback=lambda *now: told.append(now) or now[0] == 7, **fit, **HERE
     )
-    assert told == [(row["round"], {k: row[k] for k in ("rmse", "mae")}) for row in model.history[:7].to_dicts()]
+    assert told == [(row["round"] + 1, {k: row[k] for k in ("rmse", "mae")}) for row in model.history[:7].to_dicts()]
     assert seven.to_bytes() == alone(frame, callback=lambda done, _: done == 7, **fit)
 
 
@@ -255,8 +256,6 @@ def test_faults_are_told_as_they_are(folder: Path, frame: pl.DataFrame) -> None:
         fit_gbdt(folder, pl.col("a").is_null(), "b", workers=2, rounds=3, **HERE)
     with pytest.raises(FileNotFoundError, match="no Parquet file at"):
         fit_gbdt(folder / "*.none", "y", "a", workers=2, rounds=3, **HERE)
-    with pytest.raises(pl.exceptions.PolarsError, match="`device`"):
-        fit_gbdt(folder, "y", "a", workers=2, rounds=3, device="cuda", **HERE)
 
     def short(rank: int, world: int) -> Any:
         return pl.scan_parquet(folder / "3.parquet") if rank else 7
@@ -279,12 +278,16 @@ ORDERLESS: dict[str, Callable[[pl.LazyFrame], pl.LazyFrame]] = {
 }
 
 
-@pytest.mark.parametrize("what", ORDERLESS)
-def test_a_query_without_an_order_is_an_error(folder: Path, what: str) -> None:
+def test_a_query_without_an_order_is_an_error(folder: Path) -> None:
     """Each worker takes a part of what it gives: rows would be missing and others there twice."""
-    query = ORDERLESS[what](pl.scan_parquet(folder / "*.parquet"))
-    with pytest.raises(ValueError, match=f"the query has a .*{what}.*`row_key`"):
-        fit_gbdt(query, "y", "a", workers=2, rounds=3, **HERE)
+    scan = pl.scan_parquet(folder / "*.parquet")
+    with pytest.raises(ValueError, match=r"the query has a JOIN.*`row_key`"):
+        fit_gbdt(ORDERLESS["JOIN"](scan), "y", "a", workers=2, rounds=3, **HERE)
+    for what, query in ORDERLESS.items():
+        with pytest.raises(ValueError, match=f"the query has a {what}.*`row_key`"):
+            _Query(query(scan)).check_order()
+    ordered = scan.group_by("city", maintain_order=True).agg(pl.col("a").first()).unique(maintain_order=True)
+    _Query(ordered).check_order()
 
 
 def test_rows_with_keys_need_no_order(folder: Path, frame: pl.DataFrame) -> None:
@@ -341,14 +344,3 @@ except ImportError as error:
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert "pip install 'polars-taiga[ray]'" in done.stdout
-
-
-def test_nothing_is_left(folder: Path) -> None:
-    """The workers' CPUs are free again behind a fit and behind an error."""
-    fit_gbdt(folder, "y", "a", workers=4, rounds=3, **HERE)
-    with pytest.raises(pl.exceptions.PolarsError):
-        fit_gbdt(folder, "y", "nowhere", workers=4, rounds=3, **HERE)
-    until = time.monotonic() + 30
-    while ray.available_resources().get("CPU") != 4:
-        assert time.monotonic() < until
-        time.sleep(0.1)

@@ -419,8 +419,8 @@ def _table(data: object) -> Any:
     if isinstance(data, Sequence) and data and all(isinstance(path, str | os.PathLike) for path in data):
         return _Files([os.fspath(path) for path in data])
     msg = (
-        f"parameter `data`: {type(data).__name__} is no LazyFrame, path or list of paths, Ray Dataset, or function of a "
-        "rank and the number of workers"
+        f"parameter `data`: {type(data).__name__} is no LazyFrame, path or list of paths, Ray Dataset, or function of "
+        "a rank and the number of workers"
     )
     raise TypeError(msg)
 
@@ -656,6 +656,8 @@ class _Group:
         while pending:
             came, pending = ray.wait(pending, timeout=max(until - time.monotonic(), 0))
             if not came:
+                for ref in pending:
+                    self.end(asked[ref])
                 msg = (
                     f"the cluster did not start {len(pending)} of {self.own.workers} workers, each of "
                     f"{self.own.cpus} CPUs, within {self.own.start_timeout} seconds (`start_timeout`); it has {_has()}"
@@ -770,8 +772,8 @@ class _Job:
         for rank, height in enumerate(heights):
             if height != heights[0]:
                 msg = (
-                    f"parameter `data`: rank {rank} finds {height} rows in the files, and rank 0 {heights[0]}: have all "
-                    "machines the same ones?"
+                    f"parameter `data`: rank {rank} finds {height} rows in the files, and rank 0 {heights[0]}: have "
+                    "all machines the same ones?"
                 )
                 raise ValueError(msg)
         ends = _ends(heights[0], world)
@@ -923,4 +925,5 @@ class _Telling:
         self._wipe()
         if kind is None and self._progress and not self._terminal:
             seconds = time.monotonic() - self._started
-            print(f"fit_gbdt {self._told} rounds in {seconds:.1f} s", file=sys.stderr, flush=True)
+            of = "" if self._rounds is None else f"/{self._rounds}"
+            print(f"fit_gbdt {self._told}{of} rounds in {seconds:.1f} s", file=sys.stderr, flush=True)
