@@ -24,7 +24,7 @@ with tempfile.TemporaryDirectory() as folder:
         table[1_600 * i : 1_600 * i + 1_600].write_parquet(f"{folder}/{i}.parquet")
 
     def rows(rank: int, world: int) -> pl.LazyFrame:
-        """A worker's part. Files would be dealt by themselves: `fit_gbdt(folder, …)`; this one leaves its number too."""
+        """A worker's part, as `fit_gbdt(folder, …)` would deal it by itself; here the worker leaves its number too."""
         Path(f"{folder}/{rank}").write_text(str(os.getpid()))
         return pl.scan_parquet(f"{folder}/*.parquet").slice(8_000 * rank // world, 8_000 // world)
 

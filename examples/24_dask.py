@@ -20,7 +20,7 @@ def free_port() -> int:
 
 
 def part(us: dict[str, Any], files: list[str], fit: dict[str, Any]) -> bytes:
-    """Fit with the others; run by each worker, on its files (one without any reads the columns' types off the first)."""
+    """Fit with the others; run by each worker, on its files (without any, it reads the columns' types)."""
     own = files[us["rank"] * len(files) // us["world"] : (us["rank"] + 1) * len(files) // us["world"]]
     rows = pl.scan_parquet(own) if own else pl.scan_parquet(files[0]).head(0)
     params = {key: value for key, value in fit.items() if key not in ("target", "features")}

@@ -10,7 +10,14 @@ import pytest
 ROWS = 3_000
 
 # Files of few tests that take long begin first: of two processes side by side neither is then left with one at the end.
-LONGEST = ("test_interrupt.py", "test_memory_limit.py", "test_collective.py", "test_processes.py", "test_training.py")
+LONGEST = (
+    "test_interrupt.py",
+    "test_memory_limit.py",
+    "test_collective.py",
+    "test_ray.py",
+    "test_processes.py",
+    "test_training.py",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

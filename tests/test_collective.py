@@ -298,24 +298,35 @@ def test_what_is_wrong_with_the_rows_is_an_error_in_all(workers: Workers) -> Non
 
 
 def test_a_killed_process_ends_all_others(workers: Workers) -> None:
-    """Whenever it is killed, the others end within seconds, with an error that names it."""
+    """Whenever it is killed, of twenty moments, the others end within seconds, with an error that names it."""
     dice = random.Random(8)
     long = {"target": "y", "features": [*NUMBERS, "city"], "rounds": 20_000, "learning_rate": 0.001}
-    for _ in range(5):
+    moments = [(dice.randrange(3), 0.5 + dice.random() / 2) for _ in range(20)]
+
+    def one(i: int) -> None:
+        victim, wait = moments[i]
+        folder = workers.folder / str(i)
+        folder.mkdir()
+        own = Workers(folder, table())
         given = common(3)
-        processes = [workers.start(rank, (1_000 * rank, 1_000 * rank + 1_000), [long], **given) for rank in range(3)]
-        for process in processes:
-            assert process.stdout is not None
-            process.stdout.readline()
-        victim = dice.randrange(3)
-        time.sleep(0.5 + dice.random())
-        processes[victim].send_signal(signal.SIGKILL)
-        killed = time.monotonic()
-        for rank in set(range(3)) - {victim}:
-            processes[rank].wait(timeout=30)
-            error = workers.told(rank)[0]["error"]
-            assert f"rank {victim} has ended" in error or "have ended" in error, error
-        assert time.monotonic() - killed < 20
+        processes = [own.start(rank, (1_000 * rank, 1_000 * rank + 1_000), [long], **given) for rank in range(3)]
+        try:
+            for process in processes:
+                assert process.stdout is not None
+                process.stdout.readline()
+            time.sleep(wait)
+            processes[victim].send_signal(signal.SIGKILL)
+            killed = time.monotonic()
+            for rank in set(range(3)) - {victim}:
+                processes[rank].wait(timeout=30)
+                error = own.told(rank)[0]["error"]
+                assert f"rank {victim} has ended" in error or "have ended" in error, error
+            assert time.monotonic() - killed < 20
+        finally:
+            own.end()
+
+    with ThreadPoolExecutor(2) as two:
+        list(two.map(one, range(20)))
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1), (1, 3)], ids=lambda n: f"{n} processes")
@@ -347,6 +358,27 @@ def test_a_job_that_was_killed_goes_on_from_its_snapshot(workers: Workers, befor
     whole = fitted(table(), fit, None).to_bytes()
     for rank in range(after):
         assert base64.b64decode(workers.told(rank)[0]["model"]) == whole
+
+
+# The oldest Polars has no integers of 128 bits.
+WIDE = [pl.Decimal(38, 3), *(getattr(pl, name) for name in ("Int128", "UInt128") if hasattr(pl, name))]
+
+
+@pytest.mark.parametrize("of", WIDE, ids=str)
+@pytest.mark.parametrize("column", ["target", "weight"])
+def test_targets_and_weights_may_be_wide(column: str, of: Any) -> None:
+    """Integers of 128 bits and decimals are sent as they are: the bytes of one fit."""
+    base = {"target": pl.col("y").abs().floor(), "weight": pl.col("w")}
+    frame = table().with_columns(**{name: value.cast(of) if name == column else value for name, value in base.items()})
+    fit: dict[str, Any] = {"target": "target", "weight": "weight", "features": NUMBERS, "rounds": 4}
+    given, ends = common(2), [0, 1_700, 3_000]
+
+    def of_rank(rank: int) -> bytes:
+        return fitted(frame[ends[rank] : ends[rank + 1]], fit, tg.Collective(rank=rank, **given)).to_bytes()
+
+    with ThreadPoolExecutor(2) as threads:
+        made = list(threads.map(of_rank, range(2)))
+    assert made == [fitted(frame, fit, None).to_bytes()] * 2
 
 
 def test_processes_go_on_from_a_model(workers: Workers) -> None:

@@ -134,7 +134,7 @@ def victims(tmp_path: Path, frame: pl.DataFrame) -> Victims:
 
 
 def test_a_killed_worker_is_replaced(victims: Victims, frame: pl.DataFrame, caplog: pytest.LogCaptureFixture) -> None:
-    """One of four, then rank 0 with its snapshots: the fit goes on, each round is told once, and the bytes are equal."""
+    """One of four, then rank 0 with its snapshots: the fit goes on, each round is told once, to the same bytes."""
     told: list[int] = []
 
     def killing(done: int, metrics: Any) -> None:
