@@ -36,7 +36,7 @@ with tempfile.TemporaryDirectory() as folder:
             killed.append(int(Path(f"{folder}/1").read_text()))
             os.kill(killed[0], signal.SIGKILL)
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 << 20)
     model = fit_gbdt(
         rows, "y", *x.columns, workers=2, rounds=100, snapshot_every=25, callback=after_round, interface="127.0.0.1"
     )

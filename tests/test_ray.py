@@ -35,6 +35,7 @@ LONG: dict[str, Any] = {"rounds": 300, "learning_rate": 0.05, "weight": "w", "sn
 def _cluster() -> Iterator[None]:
     """A cluster of this machine, with room for four workers."""
     ray.init(
+        "local",
         num_cpus=4,
         include_dashboard=False,
         log_to_driver=False,
