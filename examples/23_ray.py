@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,8 +13,11 @@ import polars as pl
 # Whoever reaches this cluster is on this machine.
 os.environ["RAY_AUTH_MODE"] = "disabled"
 
-import ray
-from polars_taiga.ray import fit_gbdt
+try:
+    import ray
+    from polars_taiga.ray import fit_gbdt
+except ImportError as error:
+    sys.exit(print(f"not run: {error}"))
 
 rng = np.random.default_rng(23)
 x = pl.DataFrame({f"x{i}": rng.normal(size=8_000) for i in range(4)})

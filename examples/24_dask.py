@@ -2,14 +2,19 @@
 
 import secrets
 import socket
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-import distributed
 import numpy as np
 import polars as pl
 import polars_taiga as tg
+
+try:
+    import distributed
+except ImportError as error:
+    sys.exit(print(f"not run: {error}"))
 
 
 def free_port() -> int:
