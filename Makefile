@@ -8,9 +8,13 @@
 
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
-.NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help setup build kernels demo examples test test-all test-rust test-python test-oldest test-cuda wheel bench lint docs clean
+.PHONY: help setup prepare build kernels demo examples test test-all test-rust test-python test-oldest test-cuda wheel bench lint docs clean
+
+# One after the other, since each step takes all cores; but packages are fetched while the plugin is compiled.
+ifneq ($(MAKECMDGOALS),prepare)
+.NOTPARALLEL:
+endif
 
 PYTHON ?= python3
 VENV := .venv
@@ -42,7 +46,7 @@ $(VENV)/.setup: pyproject.toml
 	$(BIN)/python -m pip install --quiet --upgrade polars --group build --group demo
 	@touch $@
 
-$(VENV)/.setup-test: $(VENV)/.setup
+$(VENV)/.setup-test: $(VENV)/.setup | $(if $(CUDA),$(VENV)/.nvcc)
 	$(BIN)/python -m pip install --quiet --group build --group demo --group test --group bench --group lint
 	@touch $@
 
@@ -68,13 +72,17 @@ $(VENV)/.build-cuda: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
 demo: build ## Run the main job on real data; your own: make demo DATA=file.csv TARGET=column
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(TARGET),--target '$(TARGET)')
 
-examples: build ## Run the numbered examples
-	@set -e; for example in examples/[0-9]*.py; do echo "== $$example"; $(BIN)/python $$example; done
+examples: build ## Run the numbered examples, two at a time
+	@printf '%s\n' examples/[0-9]*.py | xargs -P 2 -I {} sh -c \
+		'text="$$($(BIN)/python {} 2>&1)" && printf "== %s\n%s\n" {} "$$text" || { printf "%s failed:\n%s\n" {} "$$text" >&2; exit 1; }'
 
 # Kernels for one architecture, beside the PTX of the oldest: that they compile is seen by that. `make wheel` has all.
 test: export TAIGA_CUDA_ARCHITECTURES ?= 90
 test: ## Lint, compile the kernels, and run every test
+	$(MAKE) --no-print-directory CUDA=1 --jobs 2 prepare
 	$(MAKE) --no-print-directory CUDA=1 test-all
+
+prepare: build $(VENV)/.setup-test
 
 test-all: lint test-rust test-python test-oldest
 
@@ -99,18 +107,20 @@ test-python: build $(VENV)/.setup-test ## Test the expressions with the newest P
 OF_THE_ENGINE := peers test_peers.py test_memory_limit.py test_ray.py test_dask.py
 
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
-	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "with", tg.__file__)'
+	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "of", polars.__file__, "with", tg.__file__)'
 	$(OLDEST)/bin/python -m pytest tests $(SIDE_BY_SIDE) $(patsubst %,--ignore tests/%,$(OF_THE_ENGINE))
 
-# The wheel goes into a second environment with the lower bound of the dependency on Polars.
-$(OLDEST)/.setup: $(BUILT) $(PYTHON_SOURCES)
-	rm -rf build/wheel
+# The wheel goes into a second environment with the lower bound of the dependency on Polars. All else that tests import comes from the
+# first one: a path to that is looked through behind what the second has of its own.
+PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
+
+$(OLDEST)/.setup: $(BUILT) $(VENV)/.setup-test $(PYTHON_SOURCES)
+	rm -rf build/wheel $(OLDEST)
 	$(BIN)/maturin build --release --strip $(if $(CUDA),,--no-default-features) --interpreter $(BIN)/python --out build/wheel
-	test -x $(OLDEST)/bin/python || $(BIN)/python -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m venv $(OLDEST)
 	oldest="$$(sed -nE 's/.*"polars *>= *([0-9.]+).*/\1/p' pyproject.toml | head -n 1)" && test -n "$$oldest" \
-		&& $(OLDEST)/bin/python -m pip install --quiet --group test "polars==$$oldest"
-	$(OLDEST)/bin/python -m pip install --quiet --no-deps --force-reinstall build/wheel/*.whl
+		&& $(OLDEST)/bin/python -m pip install --quiet "polars==$$oldest" build/wheel/*.whl
+	$(BIN)/python -c '$(PACKAGES)' > "$$($(OLDEST)/bin/python -c '$(PACKAGES)')/newest.pth"
 	@touch $@
 
 wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, kernels for all architectures inside
