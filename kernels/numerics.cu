@@ -134,14 +134,15 @@ extern "C" __global__ void loss_multiclass(uint64_t n, const float* scores, cons
     }
 }
 
-// Of a loss of one's own, of weight 1. `columns`: [column][row]
+// Of a loss of one's own, of weight 1. `columns`: [column][row]; of shared memory what `run_program` asks for
 extern "C" __global__ void loss_program(uint64_t n, const float* scores, const float* target, const float* columns,
                                         const uint2* instructions, const float* constants, uint32_t count,
-                                        uint32_t gradient_at, uint32_t hessian_at, float* gradient, float* hessian) {
-    const LossProgram program = {instructions, constants, columns, count, gradient_at, hessian_at, 0};
-    FOR_EACH(i, n) {
-        Derivatives d = run_program(program, n, i, target[i], scores[i]);
+                                        uint32_t gradient_at, uint32_t hessian_at, uint32_t registers, float* gradient,
+                                        float* hessian) {
+    extern __shared__ uint4 memory[];
+    const LossProgram program = {instructions, constants, columns, count, gradient_at, hessian_at, registers};
+    run_program(program, n, target, scores, memory, [&](uint64_t i, Derivatives d) {
         gradient[i] = d.gradient;
         hessian[i] = d.hessian;
-    }
+    });
 }

@@ -7,15 +7,13 @@
 
 namespace taiga {
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(128)
     tree_run_program(const __grid_constant__ LossRows r, const __grid_constant__ LossProgram program, float* gradient, float* hessian) {
-    const float* scores = r.scores + r.output * r.rows;
-    for (uint64_t row = blockIdx.x * 256ull + threadIdx.x; row < r.rows; row += gridDim.x * 256ull) {
-        Derivatives d = run_program(program, r.rows, row, r.target[row], scores[row]);
+    run_program(program, r.rows, r.target, r.scores + r.output * r.rows, memory, [&](uint64_t row, Derivatives d) {
         if (r.weight) d = weigh(d, r.weight[row]);
         gradient[row] = d.gradient;
         hessian[row] = d.hessian;
-    }
+    });
 }
 
 }  // namespace taiga

@@ -112,13 +112,14 @@ impl Program {
         assign(steps, outputs, constants)
     }
 
-    /// Returns the instructions as kernels read them, two words each: number, register and first operand; second and third.
+    /// Returns the instructions as kernels read them, two words each: number, register and first operand; second and third. Behind the
+    /// last there is one of zeros, since kernels read one ahead.
     pub fn words(&self) -> Vec<u32> {
         let words = |i: &Instruction| {
             let [a, b, c] = i.operands.map(Operand::word);
             [i.op as u32 | u32::from(i.out) << 8 | a << 16, b | c << 16]
         };
-        self.instructions.iter().flat_map(words).collect()
+        self.instructions.iter().flat_map(words).chain([0, 0]).collect()
     }
 
     /// Returns where the outputs stand, as kernels read it.

@@ -6,12 +6,34 @@ use super::layouts::LossProgram;
 use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::{grid, launch};
+use cudarc::driver::LaunchConfig;
 use taiga_core::error::Result;
 use taiga_core::losses::Loss;
 use taiga_core::symbolic::Program;
 
+/// Rows that a thread takes at a time: PROGRAM_ROWS in program.cuh.
+const ROWS: u32 = 4;
+
+/// The most threads of a block that runs a program.
+const MOST_THREADS: u32 = 128;
+
+/// Shared memory that every GPU has for a block unasked, in bytes.
+const SHARED_MEMORY: u32 = 48 << 10;
+
+/// Returns how a program is launched over so many rows: blocks of as many threads as have room for its registers.
+pub fn program_grid(program: &Program, rows: usize) -> LaunchConfig {
+    // Behind the registers stand the target and the score.
+    let bytes = (program.registers as u32 + 2) * ROWS * size_of::<f32>() as u32;
+    let mut threads = MOST_THREADS;
+    while threads * bytes > SHARED_MEMORY {
+        threads /= 2;
+    }
+    grid(rows.div_ceil((threads * ROWS) as usize).max(1) as u32, threads, threads * bytes)
+}
+
 /// A program on the device, and the derivatives that it finds.
 pub struct DeviceProgram {
+    grid: LaunchConfig,
     instructions: Buffer<u32>,
     constants: Buffer<f32>,
     program: LossProgram,
@@ -21,15 +43,14 @@ pub struct DeviceProgram {
 }
 
 impl DeviceProgram {
-    /// Brings a program to the device, with room for the derivatives of `rows` rows; `columns`: what it reads beside the target.
+    /// Brings a program to the device, with room for the derivatives of `rows` rows; `columns`: what `source` reads beside the target.
     ///
     /// # Errors
     /// [`Error::Device`](taiga_core::Error::Device).
-    fn new(queue: &Queue, program: &Program, rows: usize, columns: u64) -> Result<DeviceProgram> {
-        // Room for one at least: a program may be nothing but where its results stand.
-        let (mut words, outputs) = (program.words(), program.output_words());
-        words.resize(words.len().max(2), 0);
-        let mut constants: Vec<f32> = program.constants.iter().map(|x| *x as f32).collect();
+    fn new(queue: &Queue, source: &Program, rows: usize, columns: u64) -> Result<DeviceProgram> {
+        let (words, outputs) = (source.words(), source.output_words());
+        // Room for one at least.
+        let mut constants: Vec<f32> = source.constants.iter().map(|x| *x as f32).collect();
         constants.resize(constants.len().max(1), 0.0);
         let instructions = Buffer::copy_of(queue, "a loss", &words)?;
         let constants = Buffer::copy_of(queue, "a loss", &constants)?;
@@ -37,13 +58,13 @@ impl DeviceProgram {
             instructions: instructions.address,
             constants: constants.address,
             columns,
-            count: program.instructions.len() as u32,
+            count: source.instructions.len() as u32,
             gradient: outputs[0],
             hessian: outputs[1],
-            unused: 0,
+            registers: source.registers as u32,
         };
         let room = || Buffer::new(queue, "derivatives", rows);
-        Ok(DeviceProgram { instructions, constants, program, gradient: room()?, hessian: room()? })
+        Ok(DeviceProgram { grid: program_grid(source, rows), instructions, constants, program, gradient: room()?, hessian: room()? })
     }
 }
 
@@ -97,10 +118,10 @@ impl RowData<'_> {
         }
         self.reserve_by_row(queue, loss)?;
         let table = self.table(loss, output, false);
-        let Some(DeviceProgram { program, gradient, hessian, instructions, constants }) = &self.program else { return Ok(()) };
+        let Some(DeviceProgram { grid, program, gradient, hessian, instructions, constants }) = &self.program else { return Ok(()) };
         debug_assert!(program.instructions == instructions.address && program.constants == constants.address);
-        let config = grid(self.blocks, 256, 0);
-        // SAFETY: the arguments are those of `tree_run_program`: a program whose operands are there, room for two numbers of each row.
-        unsafe { launch!(queue, &kernels.run_program, config; &table, program, &gradient.address, &hessian.address) }
+        // SAFETY: the arguments are those of `tree_run_program`: a program whose operands are there, room for two numbers of each row;
+        // and shared memory for the registers of a block's threads.
+        unsafe { launch!(queue, &kernels.run_program, *grid; &table, program, &gradient.address, &hessian.address) }
     }
 }

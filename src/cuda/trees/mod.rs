@@ -30,7 +30,7 @@ mod layouts;
 mod leaf_quantiles;
 mod leaf_sums;
 mod level_buffers;
-mod loss_program;
+pub mod loss_program;
 mod own_histograms;
 mod partition;
 mod position_factors;

@@ -5,7 +5,9 @@
 //! `cargo test --release -p taiga-engine --features cuda --test cuda_numerics -- --ignored every_argument` tries all 2^32
 //! patterns where an argument is a single f32; `make test-cuda` leaves that one out.
 
+use taiga_engine::cuda::cudarc::driver::LaunchConfig;
 use taiga_engine::cuda::runtime::device::NUMERICS;
+use taiga_engine::cuda::trees::loss_program::program_grid;
 use taiga_engine::cuda::{grid, launch};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::losses::{LossKind, Rows, loss};
@@ -458,9 +460,15 @@ fn losses_of_ones_own_have_the_same_bits() {
     let ordinary = patterns::uniform(n, 62, -4.0, 4.0);
     let scores: Vec<f32> = scores.into_iter().zip(ordinary).enumerate().map(|(i, (e, o))| if i % 8 < 2 { e } else { o }).collect();
     let columns = [patterns::uniform(n, 63, -2.0, 2.0), patterns::f32s(n, 64)];
-    for value in FORMULAS {
-        let params =
-            BoostingParams { custom_loss: Some(CustomLoss { value: value.into(), ..CustomLoss::default() }), ..Default::default() };
+    // A curvature that needs more registers than the largest blocks have room for.
+    let names: Vec<String> = (1..=40).map(|i| format!("a{i}")).collect();
+    let named = names.iter().enumerate().map(|(i, name)| format!("{name} = exp(f / {}); ", i + 1)).collect::<String>();
+    let long = format!("{named}1 + {} + {}", names.join(" * "), names.join(" + "));
+    let squared = CustomLoss { value: "(y - f) ** 2".into(), hessian: Some(long), ..CustomLoss::default() };
+    let losses = FORMULAS.map(|value| CustomLoss { value: value.into(), ..CustomLoss::default() });
+    for custom in losses.into_iter().chain([squared]) {
+        let value = custom.value.clone();
+        let params = BoostingParams { custom_loss: Some(custom), ..Default::default() };
         let loss = loss(LossKind::Custom, &params.loss_params(), 0, 1.0).expect("the loss exists");
         let program = loss.program().expect("it has a program");
         let (mut g, mut h) = (vec![0.0; n], vec![0.0; n]);
@@ -471,24 +479,23 @@ fn losses_of_ones_own_have_the_same_bits() {
         let (instructions, constants) = (gpu.upload(&program.words()), gpu.upload(&constants));
         let (count, outputs) = (program.instructions.len() as u32, program.output_words());
         let (mut gradient, mut hessian) = (gpu.poisoned::<f32>(n), gpu.poisoned::<f32>(n));
-        over_rows!(
-            gpu,
-            "loss_program",
-            n,
-            &on_gpu,
-            &target_on_gpu,
-            &columns_on_gpu,
-            &instructions,
-            &constants,
-            &count,
-            &outputs[0],
-            &outputs[1],
-            &mut gradient,
-            &mut hessian
-        );
+        let (rows, registers) = (n as u64, program.registers as u32);
+        let kernel = gpu.queue.gpu().kernel(NUMERICS, "loss_program").expect("the kernel is there");
+        // Fewer blocks than rows need, so that each takes several times.
+        let config = LaunchConfig { grid_dim: (64, 1, 1), ..program_grid(program, n) };
+        // SAFETY: the arguments are those of the kernel's signature, every array has `n` rows, and the block has the program's memory.
+        unsafe {
+            launch!(
+                gpu.queue, kernel, config;
+                &rows, &on_gpu, &target_on_gpu, &columns_on_gpu, &instructions, &constants, &count, &outputs[0], &outputs[1], &registers,
+                &mut gradient, &mut hessian
+            )
+        }
+        .expect("it is launched");
+        gpu.queue.synchronize().expect("it runs");
         let row = |i: usize| format!("{value}: score {:?}, target {:?}", scores[i], target[i]);
         assert_same("gradient", &gpu.download(&gradient), &g, row);
         assert_same("hessian", &gpu.download(&hessian), &h, row);
-        say(&format!("{value}: {} derivatives, all equal", 2 * n));
+        say(&format!("{value}, {} threads: {} derivatives, all equal", config.block_dim.0, 2 * n));
     }
 }
