@@ -12,6 +12,7 @@ pub mod tcp;
 pub use local::{LocalCollective, local};
 
 use crate::error::{Error, Result};
+use std::ops::Range;
 
 /// Exchanges numbers between the shards of a fit: maxima, sums and values of all.
 pub trait Collective: Sync {
@@ -32,6 +33,16 @@ pub trait Collective: Sync {
     /// # Errors
     /// As above.
     fn sum(&self, values: &mut [i64]) -> Result<()>;
+
+    /// Replaces the numbers of this shard's part, `parts[rank]`, by the sums of all shards' numbers in their places; those of the other
+    /// parts are then whatever they are. The parts are the same in all shards, none overlaps another.
+    ///
+    /// # Errors
+    /// As above.
+    fn sum_parts(&self, values: &mut [i64], parts: &[Range<usize>]) -> Result<()> {
+        let _ = parts;
+        self.sum(values)
+    }
 
     /// Sends bytes to each shard, `pieces[k]` to shard `k`, and returns what each has sent to this one, in their order. Pieces may differ in
     /// length.

@@ -17,13 +17,18 @@ mod tests;
 
 use super::{Collective, fault};
 use crate::error::{Error, Result};
+use std::borrow::Cow;
 use std::net::TcpStream;
+use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use transfer::{Kind, Link, Outgoing, Round};
 
 /// Numbers of up to so many bytes are sent to all at once.
 const FEW_BYTES: usize = 8 << 10;
+
+/// How long a process that has failed stays for the others to hear why.
+const LAST_WORDS: Duration = Duration::from_millis(500);
 
 /// Who a process is among those that fit together, and where they meet.
 #[derive(Clone)]
@@ -90,6 +95,8 @@ struct State {
     timeout: Duration,
     /// Exchanges that have begun.
     sequence: u64,
+    /// Room of messages that have been read, for the next ones: memory that was just taken costs more to touch than to send.
+    spare: Vec<Vec<u8>>,
     /// Why none goes on any more.
     failed: Option<Error>,
 }
@@ -126,12 +133,21 @@ impl TcpCollective {
         let link = |stream: Option<TcpStream>| stream.map(Link::new).transpose();
         let links = streams.into_iter().map(link).collect::<std::io::Result<Vec<_>>>();
         let links = links.map_err(|error| fault(format!("a connection fails: {error}")))?;
-        let state = State { links, timeout: options.timeout, sequence: 0, failed: None };
+        let state = State { links, timeout: options.timeout, sequence: 0, spare: vec![], failed: None };
         Ok(TcpCollective { rank: options.rank, world: options.world, state: Mutex::new(state) })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for State {
+    /// Has the others hear why this process ends.
+    fn drop(&mut self) {
+        if self.failed.is_some() {
+            transfer::hear_out(&mut self.links, LAST_WORDS);
+        }
     }
 }
 
@@ -145,8 +161,14 @@ impl State {
         self.sequence += 1;
         let round = Round { kind, sequence: self.sequence, count: count as u64 };
         let outgoing = bodies.iter().map(|body| Outgoing::new(&round, body)).collect();
-        let received = transfer::exchange(&mut self.links, &round, outgoing, lengths, self.timeout);
+        let received = transfer::exchange(&mut self.links, &mut self.spare, &round, outgoing, lengths, self.timeout);
         received.inspect_err(|error| self.fail(error))
+    }
+
+    /// Keeps the room of messages that are not read any more.
+    fn keep(&mut self, messages: Vec<Vec<u8>>) {
+        let room = 2 * self.links.len() - self.spare.len().min(2 * self.links.len());
+        self.spare.extend(messages.into_iter().filter(|message| message.capacity() > 0).take(room));
     }
 
     /// Tells all others what went wrong; no exchange goes on.
@@ -166,43 +188,88 @@ fn share(count: usize, k: usize, world: usize) -> std::ops::Range<usize> {
     at(k)..at(k + 1)
 }
 
-/// Adds up, or does the like with, numbers of all processes in their places.
-fn reduce<T: Copy, const N: usize>(
+/// A number as it is sent: its bytes from the lowest to the highest.
+trait Number: bytemuck::NoUninit {
+    fn of(bytes: &[u8]) -> Self;
+    fn to_bytes(self) -> impl AsRef<[u8]>;
+}
+
+macro_rules! number {
+    ($number:ident) => {
+        impl Number for $number {
+            #[inline(always)]
+            fn of(bytes: &[u8]) -> Self {
+                $number::from_le_bytes(std::array::from_fn(|i| bytes[i]))
+            }
+
+            #[inline(always)]
+            fn to_bytes(self) -> impl AsRef<[u8]> {
+                self.to_le_bytes()
+            }
+        }
+    };
+}
+number!(u32);
+number!(i64);
+
+/// Returns numbers as they are sent, which on most machines is as they are.
+fn as_bytes<T: Number>(values: &[T]) -> Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return Cow::Borrowed(bytemuck::cast_slice(values));
+    }
+    let mut bytes = Vec::with_capacity(size_of_val(values));
+    values.iter().for_each(|x| bytes.extend_from_slice(x.to_bytes().as_ref()));
+    Cow::Owned(bytes)
+}
+
+/// Puts other numbers that were received to those in their places.
+fn merge<T: Number>(values: &mut [T], other: &[u8], add: impl Fn(T, T) -> T) {
+    values.iter_mut().zip(other.chunks_exact(size_of::<T>())).for_each(|(a, b)| *a = add(*a, T::of(b)));
+}
+
+/// Adds up, or does the like with, numbers of all processes, each those of its own part.
+fn reduce_parts<T: Number>(
     state: &mut State,
     (rank, kind): (usize, Kind),
     values: &mut [T],
-    (to, from): (impl Fn(T) -> [u8; N], impl Fn([u8; N]) -> T),
+    part: impl Fn(usize) -> Range<usize>,
     add: impl Fn(T, T) -> T,
 ) -> Result<()> {
     let world = state.links.len();
     if world == 1 {
         return Ok(());
     }
-    let as_bytes = |values: &[T]| {
-        let mut bytes = vec![0; values.len() * N];
-        bytes.as_chunks_mut::<N>().0.iter_mut().zip(values).for_each(|(bytes, x)| *bytes = to(*x));
-        bytes
-    };
-    let merge = |values: &mut [T], other: &[u8]| values.iter_mut().zip(other.as_chunks::<N>().0).for_each(|(a, b)| *a = add(*a, from(*b)));
+    let own = part(rank);
+    let pieces: Vec<Cow<'_, [u8]>> = (0..world).map(|k| as_bytes(&values[part(k)])).collect();
+    let pieces: Vec<&[u8]> = pieces.iter().map(|piece| &**piece).collect();
+    let all = state.round(kind, values.len(), &pieces, Some(&vec![own.len() * size_of::<T>(); world]))?;
+    (0..world).filter(|k| *k != rank).for_each(|k| merge(&mut values[own.clone()], &all[k], &add));
+    state.keep(all);
+    Ok(())
+}
+
+/// Adds up, or does the like with, numbers of all processes in their places.
+fn reduce<T: Number>(state: &mut State, (rank, kind): (usize, Kind), values: &mut [T], add: impl Fn(T, T) -> T) -> Result<()> {
+    let (world, size) = (state.links.len(), size_of::<T>());
+    if world == 1 {
+        return Ok(());
+    }
     let count = values.len();
-    if count * N <= FEW_BYTES {
-        let own = as_bytes(values);
+    if count * size <= FEW_BYTES {
+        let own = as_bytes(values).into_owned();
         let all = state.round(kind, count, &vec![&own[..]; world], Some(&vec![own.len(); world]))?;
-        (0..world).filter(|k| *k != rank).for_each(|k| merge(values, &all[k]));
+        (0..world).filter(|k| *k != rank).for_each(|k| merge(values, &all[k], &add));
+        state.keep(all);
         return Ok(());
     }
     let own = share(count, rank, world);
-    let pieces: Vec<Vec<u8>> = (0..world).map(|k| if k == rank { vec![] } else { as_bytes(&values[share(count, k, world)]) }).collect();
-    let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
-    let all = state.round(kind, count, &pieces, Some(&vec![own.len() * N; world]))?;
-    (0..world).filter(|k| *k != rank).for_each(|k| merge(&mut values[own.clone()], &all[k]));
-    drop(all);
-    let sums = as_bytes(&values[own]);
-    let lengths: Vec<usize> = (0..world).map(|k| share(count, k, world).len() * N).collect();
-    let all = state.round(kind, count, &vec![&sums[..]; world], Some(&lengths))?;
+    reduce_parts(state, (rank, kind), values, |k| share(count, k, world), &add)?;
+    let lengths: Vec<usize> = (0..world).map(|k| share(count, k, world).len() * size).collect();
+    let all = state.round(kind, count, &vec![&*as_bytes(&values[own]); world], Some(&lengths))?;
     for k in (0..world).filter(|k| *k != rank) {
-        values[share(count, k, world)].iter_mut().zip(all[k].as_chunks::<N>().0).for_each(|(x, bytes)| *x = from(*bytes));
+        merge(&mut values[share(count, k, world)], &all[k], |_, sum| sum);
     }
+    state.keep(all);
     Ok(())
 }
 
@@ -216,11 +283,15 @@ impl Collective for TcpCollective {
     }
 
     fn max(&self, values: &mut [u32]) -> Result<()> {
-        reduce(&mut self.lock(), (self.rank, Kind::Max), values, (u32::to_le_bytes, u32::from_le_bytes), u32::max)
+        reduce(&mut self.lock(), (self.rank, Kind::Max), values, u32::max)
     }
 
     fn sum(&self, values: &mut [i64]) -> Result<()> {
-        reduce(&mut self.lock(), (self.rank, Kind::Sum), values, (i64::to_le_bytes, i64::from_le_bytes), i64::wrapping_add)
+        reduce(&mut self.lock(), (self.rank, Kind::Sum), values, i64::wrapping_add)
+    }
+
+    fn sum_parts(&self, values: &mut [i64], parts: &[Range<usize>]) -> Result<()> {
+        reduce_parts(&mut self.lock(), (self.rank, Kind::Sum), values, |k| parts[k].clone(), i64::wrapping_add)
     }
 
     fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {

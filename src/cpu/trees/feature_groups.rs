@@ -5,7 +5,9 @@
 use super::NO_SLOT;
 use super::feature_share::{FeatureShare, Pending};
 use super::needed::of_histogram;
+use std::ops::Range;
 use std::sync::RwLock;
+use taiga_core::collective::Collective;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::steps::{Division, NodeId};
@@ -18,8 +20,12 @@ pub struct Group {
     pub plan: StoragePlan,
     /// Whether its features may split the tree that grows.
     pub open: bool,
-    /// One for each thread.
+    /// One for each thread of this process, of the features that it searches.
     pub shares: Vec<RwLock<FeatureShare>>,
+    /// The features with columns of their own: the column, and how many bins it has.
+    pub dense: Vec<(usize, usize)>,
+    /// Which of these each process searches.
+    pub searched_by: Vec<Range<usize>>,
     pub pending: Vec<Pending>,
     /// The slot of each node's histogram.
     slots: Vec<usize>,
@@ -38,12 +44,35 @@ pub fn group_of(groups: &[Group], feature: usize) -> (usize, usize) {
 }
 
 impl Group {
-    /// Makes group `index` of features that are numbered from `first` on, shared by `members` threads.
-    pub fn new(features: &[CodedFeature], plan: StoragePlan, index: usize, first: usize, counted: bool, members: usize) -> Group {
-        let share = |t| RwLock::new(FeatureShare::new(features, &plan, index, first, counted, t, members));
-        let shares = (0..members).map(share).collect();
-        let histogram_bytes = of_histogram(features, &plan, counted);
-        Group { first, open: index == 0, shares, plan, pending: vec![], slots: vec![], used_slots: 0, outputs: 1, room: 0, histogram_bytes }
+    /// Makes group `index` of features that are numbered from `first` on, shared by so many threads of each process.
+    pub fn new(
+        features: &[CodedFeature],
+        plan: StoragePlan,
+        (index, first): (usize, usize),
+        counted: bool,
+        threads: usize,
+        collective: &dyn Collective,
+    ) -> Group {
+        let (rank, world) = (collective.rank(), collective.world());
+        let share = |t| FeatureShare::new(features, &plan, index, first, counted, rank * threads + t, world * threads);
+        let shares = (0..threads).map(|t| RwLock::new(share(t))).collect();
+        let dense: Vec<(usize, usize)> = plan.dense_features().map(|(f, column)| (column, features[f].bins())).collect();
+        let searched_by = (0..world).map(|k| dense.len() * k / world..dense.len() * (k + 1) / world).collect();
+        let histogram_bytes = of_histogram(features, &plan, counted).div_ceil(world as u64);
+        Group {
+            first,
+            open: index == 0,
+            shares,
+            dense,
+            searched_by,
+            plan,
+            pending: vec![],
+            slots: vec![],
+            used_slots: 0,
+            outputs: 1,
+            room: 0,
+            histogram_bytes,
+        }
     }
 
     /// Returns the group with a histogram of each node for each of `outputs`.

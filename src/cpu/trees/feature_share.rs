@@ -111,6 +111,26 @@ fn pack(gradient: &mut [i64], hessian: &[i64]) {
     }
 }
 
+/// Sums the shards' partial bins of a feature, of which there are `n` in a column of a group, over the rows of a smaller child.
+#[inline(always)]
+pub fn sum_bins(numbers: &mut [i64], (group, column, n): (usize, usize, usize), pending: &Pending, merge: &Merge<'_>, counted: bool) {
+    let planes = &merge.quantizer.planes;
+    let lane = |p: usize, plane: Plane| merge.lanes.map(|lanes| (lanes.of(pending.output, p, plane), lanes.width));
+    numbers.fill(0);
+    let (gradient, rest) = numbers.split_at_mut(n);
+    let (hessian, count) = rest.split_at_mut(n);
+    for shard in merge.shards {
+        for (p, plane) in planes.iter().enumerate() {
+            shard.groups[group].partial_bins(pending.partial, (planes.len(), p), lane(p, *plane), column, n, |bins| {
+                add_plane(*plane, bins, BinsMut { gradient, hessian, count });
+            });
+        }
+    }
+    if counted && !planes.contains(&Plane::Count) {
+        count.copy_from_slice(hessian);
+    }
+}
+
 impl FeatureShare {
     /// Takes the share of member `index` of `members` of the features of group `group`, which are numbered from `first` on;
     /// neighbours stay together.
@@ -199,13 +219,12 @@ impl FeatureShare {
         if pending.packed[0] {
             range.end = range.start + n;
         }
-        let planes = &merge.quantizer.planes;
-        let lane = |p: usize, plane: Plane| merge.lanes.map(|lanes| (lanes.of(pending.output, p, plane), lanes.width));
         let numbers = &mut self.slots[range.clone()];
         if pending.packed[0] {
+            let lane = merge.lanes.map(|lanes| (lanes.of(pending.output, 0, Plane::Both), lanes.width));
             let mut first = true;
             for shard in merge.shards {
-                shard.groups[self.group].partial_bins(pending.partial, (1, 0), lane(0, Plane::Both), column, n, |bins| {
+                shard.groups[self.group].partial_bins(pending.partial, (1, 0), lane, column, n, |bins| {
                     add_packed(numbers, bins, first);
                     first = false;
                 });
@@ -214,19 +233,7 @@ impl FeatureShare {
                 numbers.fill(0);
             }
         } else {
-            numbers.fill(0);
-            let (gradient, rest) = numbers.split_at_mut(n);
-            let (hessian, count) = rest.split_at_mut(n);
-            for shard in merge.shards {
-                for (p, plane) in planes.iter().enumerate() {
-                    shard.groups[self.group].partial_bins(pending.partial, (planes.len(), p), lane(p, *plane), column, n, |bins| {
-                        add_plane(*plane, bins, BinsMut { gradient, hessian, count });
-                    });
-                }
-            }
-            if self.counted && !planes.contains(&Plane::Count) {
-                count.copy_from_slice(hessian);
-            }
+            sum_bins(numbers, (self.group, column, n), pending, merge, self.counted);
         }
     }
 
@@ -269,22 +276,16 @@ impl FeatureShare {
         parents
     }
 
-    /// Sums the smaller children of the pending divisions, none of which is packed, over this process's rows; returns their
-    /// bins.
-    pub fn sum_smaller(&mut self, merge: &Merge<'_>) -> Vec<i64> {
-        self.begin(merge);
-        let mut sums = vec![];
-        for p in merge.pending {
-            (0..self.columns.len()).for_each(|k| self.sum_feature(k, p, merge));
-            sums.extend_from_slice(&self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size]);
-        }
-        sums
+    /// Returns how many numbers a node's histogram has in this share.
+    pub fn slot_size(&self) -> usize {
+        self.slot_size
     }
 
-    /// Replaces the sums that [`FeatureShare::sum_smaller`] returned with those over all processes' rows, and merges them.
-    pub fn take_sums(&mut self, merge: &Merge<'_>, sums: &[i64]) {
-        for (p, sums) in merge.pending.iter().zip(sums.chunks_exact(self.slot_size.max(1))) {
-            self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size].copy_from_slice(sums);
+    /// Merges the pending histograms, none of which is packed, whose smaller children's sums over all rows are `sums`: a slice for each.
+    pub fn take_sums<'s>(&mut self, merge: &Merge<'_>, sums: impl Fn(usize) -> &'s [i64]) {
+        self.begin(merge);
+        for (i, p) in merge.pending.iter().enumerate() {
+            self.slots[p.smaller * self.slot_size..(p.smaller + 1) * self.slot_size].copy_from_slice(sums(i));
             (0..self.columns.len()).for_each(|k| self.subtract_feature(k, p, false));
         }
     }

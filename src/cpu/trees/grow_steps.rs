@@ -71,32 +71,6 @@ impl CpuTrees<'_> {
         Ok(found.into_iter().flatten().collect())
     }
 
-    /// Merges the pending histograms, after adding those of other processes' rows.
-    fn complete_histograms(&self, pending: &[Vec<Pending>]) -> Result<()> {
-        let quantizer = self.quantizer()?;
-        let shards: Vec<_> = self.shards.iter().map(read).collect();
-        let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
-        for (group, pending) in self.groups.iter().zip(pending).filter(|(g, _)| g.open) {
-            let lanes = self.shared.as_ref().map(|shared| shared.lanes);
-            let merge = Merge { pending, slots: group.used_slots * group.outputs, shards: &shards, quantizer, lanes };
-            let own = self.pool.step(|t| write(&group.shares[t]).sum_smaller(&merge));
-            // Node by node, each with all features in order, however many threads these are divided between.
-            let of_node = |own: &Vec<i64>| own.len() / pending.len().max(1);
-            let parts = || (0..pending.len()).flat_map(|p| own.iter().map(move |own| &own[p * of_node(own)..(p + 1) * of_node(own)]));
-            let mut sums = parts().collect::<Vec<&[i64]>>().concat();
-            self.of.collective.sum(&mut sums)?;
-            let whole: usize = own.iter().map(of_node).sum();
-            let mut first = 0;
-            for (share, own) in group.shares.iter().zip(&own) {
-                let len = of_node(own);
-                let part = |p: usize| &sums[p * whole + first..p * whole + first + len];
-                write(share).take_sums(&merge, &(0..pending.len()).map(part).collect::<Vec<&[i64]>>().concat());
-                first += len;
-            }
-        }
-        Ok(())
-    }
-
     /// Returns a function that tells whether the bins of a node can be packed ([`feature_share::packs`]).
     pub(super) fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
         let quantizer = self.quantizer()?;
@@ -122,7 +96,7 @@ impl CpuTrees<'_> {
             let slots = Self::first_slots(nodes, group);
             SharedSearch { merge, nodes, slots: &slots, features, rules, tree }.find_splits(share)
         })?;
-        Ok((0..nodes.len()).map(|i| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of)).collect())
+        self.best_of_all((0..nodes.len()).map(|i| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of)).collect())
     }
 
     /// Finds the one split of a level of such a tree.
@@ -135,7 +109,7 @@ impl CpuTrees<'_> {
             SharedSearch { merge, nodes, slots: &slots, features, rules, tree }.find_level_split(share)
         })?;
         let best = found.into_iter().flatten().reduce(|a, b| if evaluate_splits::better(&b, &a) { b } else { a });
-        let Some(candidate) = best else { return Ok(None) };
+        let Some(candidate) = best else { return self.best_level_of_all(None, nodes.len()) };
         let (index, _) = group_of(&self.groups, candidate.feature as usize);
         let group = &self.groups[index];
         let slots = Self::first_slots(nodes, group);
@@ -143,7 +117,7 @@ impl CpuTrees<'_> {
         let search = SharedSearch { merge: &merge, nodes, slots: &slots, features, rules, tree };
         let shares: Vec<_> = group.shares.iter().map(read).collect();
         let left = |slot: &usize| shares.iter().find_map(|share| search.left_sums(share, *slot, &candidate)).unwrap_or_default();
-        Ok(Some((candidate, slots.iter().map(left).collect())))
+        self.best_level_of_all(Some((candidate, slots.iter().map(left).collect())), nodes.len())
     }
 
     /// Returns found splits with the subsets of categories among them noted.
@@ -212,7 +186,7 @@ impl GrowSteps for CpuTrees<'_> {
             share.find_splits(merge, nodes, &places, &self.features, rules)
         })?;
         let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
-        let found: Vec<Option<FoundSplit>> = (0..nodes.len()).map(best).collect();
+        let found = self.best_of_all((0..nodes.len()).map(best).collect())?;
         drop(shard);
         Ok(self.kept(found))
     }
@@ -235,7 +209,7 @@ impl GrowSteps for CpuTrees<'_> {
             .into_iter()
             .flatten()
             .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if evaluate_splits::better(&b, &a) { b } else { a })));
-        Ok(best.map(|candidate| {
+        let best = best.map(|candidate| {
             let feature = &self.features[candidate.feature as usize];
             let (index, _) = group_of(&self.groups, candidate.feature as usize);
             let group = &self.groups[index];
@@ -243,7 +217,8 @@ impl GrowSteps for CpuTrees<'_> {
             let shares: Vec<_> = group.shares.iter().map(read).collect();
             let left = |place: &NodeHistogram<'_>| shares.iter().find_map(|s| s.left_sums(place, &candidate, feature)).unwrap_or_default();
             (candidate, places.iter().map(left).collect())
-        }))
+        });
+        self.best_level_of_all(best, nodes.len())
     }
 
     fn partition(&mut self, divisions: &[Division]) -> Result<()> {

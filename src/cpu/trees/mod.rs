@@ -4,6 +4,7 @@
 //! Two parallel steps a level: each thread partitions its own rows and sums its partial histograms (`shard.rs`); then each
 //! merges, subtracts and searches its own features (`feature_share.rs`, `evaluate_splits.rs`).
 
+mod between_processes;
 mod bins;
 mod buffer;
 mod category_subsets;
@@ -82,6 +83,8 @@ pub struct CpuTrees<'a> {
     leaves: Vec<NodeId>,
     /// The subsets of categories that nodes were divided by, or could have been.
     subsets: Vec<CodeSet>,
+    /// Room for the sums that go to other processes and come back.
+    exchanged: RwLock<Vec<i64>>,
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -119,7 +122,7 @@ impl<'a> CpuTrees<'a> {
         let replicated = data.shard.is_whole() && data.batches.is_none() && replicates(rows, n, &plan);
         let grouped = GroupedRows::new(&mut data)?;
         let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.as_ref())?;
-        let group = Group::new(data.features, plan, 0, 0, data.count_rows, n).shared_by(data.shared);
+        let group = Group::new(data.features, plan, (0, 0), data.count_rows, n, data.shard.collective).shared_by(data.shared);
         let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let dealt = if replicated { (0, 1) } else { (t, n) };
@@ -170,6 +173,7 @@ impl<'a> CpuTrees<'a> {
             rounding: Random::new(data.seed, Purpose::Rounding, 0),
             output: 0,
             subsets: vec![],
+            exchanged: RwLock::default(),
             leaves: vec![],
         })
     }

@@ -179,7 +179,7 @@ impl GroupSteps for CpuTrees<'_> {
         self.features.extend_from_slice(features);
         let plan = StoragePlan::dense(features, false);
         let _reserved = needed::group(features, &plan, self.rows)?;
-        let group = Group::new(features, plan, id, first, self.count_rows, self.pool.size()).shared_by(self.outputs);
+        let group = Group::new(features, plan, (id, first), self.count_rows, self.pool.size(), self.of.collective).shared_by(self.outputs);
         let made = self.pool.step(|t| -> Result<()> {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
@@ -264,7 +264,7 @@ impl TreeSteps for CpuTrees<'_> {
                 share.merge(merge);
                 (0..shared.outputs()).map(|k| share.node_sums(k)).collect::<Option<Vec<Sums>>>()
             })?;
-            let sums = found.into_iter().flatten().next().unwrap_or_default();
+            let sums = self.sums_of_any(found.into_iter().flatten().next(), shared.outputs())?.unwrap_or_default();
             return Ok(Begun::Root { sums: shared.together(sums), scales: shared.scales() });
         }
         if let Some(sums) = read(&self.shards[0]).sorted_sums() {
@@ -278,6 +278,7 @@ impl TreeSteps for CpuTrees<'_> {
             .into_iter()
             .flatten()
             .next();
+        let sums = self.sums_of_any(sums.map(|sums| vec![sums]), 1)?.map(|sums| sums[0]);
         let sums = sums.map_or_else(|| self.root_sums(), Ok)?;
         Ok(Begun::Root { sums, scales })
     }

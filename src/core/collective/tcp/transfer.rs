@@ -135,17 +135,18 @@ impl Incoming {
         self.body.as_ref().is_some_and(|body| self.at == body.len()) && !self.end
     }
 
-    /// Reads what there is; returns whether that was anything. `length`: of the body, where it is known.
+    /// Reads what there is; returns whether that was anything. `spare`: room for bodies; `length`: of the body, where it is known.
     fn advance(
         &mut self,
         stream: &mut TcpStream,
+        spare: &mut Vec<Vec<u8>>,
         (rank, round): (usize, &Round),
         length: Option<usize>,
     ) -> std::result::Result<bool, Broken> {
         let mut any = false;
         loop {
             if self.read == HEADER && self.body.is_none() {
-                self.body = Some(self.make_room((rank, round), length)?);
+                self.body = Some(self.make_room(spare, (rank, round), length)?);
             }
             let rest = match &mut self.body {
                 None => &mut self.header[self.read..],
@@ -170,7 +171,12 @@ impl Incoming {
     }
 
     /// Makes room for the body that a header announces, once it is what is expected.
-    fn make_room(&mut self, (rank, round): (usize, &Round), length: Option<usize>) -> std::result::Result<Vec<u8>, Broken> {
+    fn make_room(
+        &mut self,
+        spare: &mut Vec<Vec<u8>>,
+        (rank, round): (usize, &Round),
+        length: Option<usize>,
+    ) -> std::result::Result<Vec<u8>, Broken> {
         let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| self.header[at + i]));
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| self.header[at + i]));
         let (kind, sequence, count, told) = (Kind::of(word(4)), number(8), number(16), number(24));
@@ -193,7 +199,9 @@ impl Incoming {
         }
         let room = memory::check("a message of another process", told, "fit on more machines, or on fewer rows");
         room.map_err(Broken::Other)?;
-        Ok(vec![0; told as usize])
+        let mut body = length.and_then(|_| spare.pop()).unwrap_or_default();
+        body.resize(told as usize, 0);
+        Ok(body)
     }
 }
 
@@ -228,12 +236,35 @@ impl Link {
     }
 }
 
-/// Sends a message to each process, and returns what each has sent. `lengths`: of what each sends, where that is known.
+/// Reads on until all others have ended too, for `most` at longest: a connection that is closed with something unread in it takes with it
+/// what was said last and not yet heard.
+pub fn hear_out(links: &mut [Option<Link>], most: Duration) {
+    let begun = Instant::now();
+    let mut unread = vec![0; 1 << 16];
+    while begun.elapsed() < most && links.iter().any(Option::is_some) {
+        let mut idle = true;
+        for link in links.iter_mut() {
+            let Some(own) = link else { continue };
+            match own.stream.read(&mut unread) {
+                Ok(n) if n > 0 => idle = false,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                _ => *link = None,
+            }
+        }
+        if idle {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// Sends a message to each process, and returns what each has sent. `lengths`: of what each sends, where that is known, and then read into
+/// the room of `spare`.
 ///
 /// # Errors
 /// Naming the process that is gone, silent, or asks for something else.
 pub fn exchange(
     links: &mut [Option<Link>],
+    spare: &mut Vec<Vec<u8>>,
     round: &Round,
     mut outgoing: Vec<Outgoing<'_>>,
     lengths: Option<&[usize]>,
@@ -250,7 +281,8 @@ pub fn exchange(
             // One that is gone may have said why: that is read even where nothing can be sent.
             let sent = out.advance(&mut link.stream);
             link.in_message = out.sent > 0 && !out.is_sent();
-            let read = if into.is_read() { Ok(false) } else { into.advance(&mut link.stream, (rank, round), lengths.map(|l| l[rank])) };
+            let read =
+                if into.is_read() { Ok(false) } else { into.advance(&mut link.stream, spare, (rank, round), lengths.map(|l| l[rank])) };
             match (sent, read) {
                 (_, Err(why)) => broken.push((rank, why)),
                 (Err(_), Ok(_)) => broken.push((rank, Broken::Gone)),
