@@ -15,6 +15,7 @@ from polars_taiga.custom_metric import CustomMetric
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from decimal import Decimal
 
@@ -418,6 +419,66 @@ class Model(Persisted):
     def to_json(self) -> str:
         """The whole model as JSON: parameters, features, borders, trees."""
         return self._inner.to_json()
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        dtype: DataType | DataTypeClass | None = None,
+        columns: bool | None = None,
+    ) -> bytes:
+        """Write the model as an ONNX graph, which runtimes of many languages run. This needs the package `onnx`
+        (`polars-taiga[onnx]`).
+
+        Everything is in the graph: links (probabilities, exponentials, quantiles that ascend), labels, missing values,
+        which go where the model has them, and categories with all statistics of theirs.
+
+        Parameters
+        ----------
+        path
+            A file to write it to, whole or not at all.
+        dtype
+            `pl.Float32`: numbers are read and summed so, as most runtimes do. Borders are rounded such that every
+            Float32 takes the way that `tg.predict` sends it; scores differ in the seventh digit. `pl.Float64`: the
+            scores are those of `tg.predict`. Default: `Float32` unless a column is temporal or scores are beyond it.
+        columns
+            Whether each column that splits read is an input of its own, `[rows, 1]`, under its name. Else there is
+            one, `features`, `[rows, columns]`, in the order of `Model.features`. Default: where a column has
+            categories. These are text, or integers (Booleans too); null is `""`, or -2^63. Temporal columns are ticks.
+
+        Returns
+        -------
+        bytes
+            The graph. Outputs: `prediction`, `[rows]`, or `[rows, fields]` in the order of the fields of `tg.predict`;
+            of a classifier `label`, `[rows]` (those that are neither Booleans, integers nor floats as text), and
+            `probabilities`, `[rows, classes]`. It is of `ai.onnx.ml` 3 (ONNX 1.11), with sets of several categories
+            and in Float64 of 5 (ONNX 1.16; ONNX Runtime 1.20).
+
+        Raises
+        ------
+        ImportError
+            Without the package `onnx`.
+        ValueError
+            For a sparse logistic regression of lists; where `dtype=pl.Float32` or `columns=False` can't hold what is
+            there; for columns called as a part of the graph, and for one that has both null and `""` as categories.
+        OSError
+            Where the file can't be written.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
+        >>> import onnxruntime
+        >>> session = onnxruntime.InferenceSession(model.to_onnx())
+        >>> rows = pl.DataFrame({"x": [3, 80]}, schema={"x": pl.Float32})
+        >>> session.run(["label"], {"features": rows.to_numpy()})[0].tolist()
+        [False, True]
+        """
+        from polars_taiga.onnx import to_onnx
+
+        return to_onnx(self, path, dtype=dtype, columns=columns)
 
     @classmethod
     def from_json(cls, text: str) -> Model:
