@@ -51,6 +51,7 @@ from polars_taiga.quantize import borders, quantize
 from polars_taiga.row_key import receipt, row_key_order
 from polars_taiga.score import score
 from polars_taiga.search import search
+from polars_taiga.sql import sql
 from polars_taiga.statistics import histogram, histogram2d, min_max
 from polars_taiga.validation import FoldsParams, cross_val_predict, cross_validate, fit_folds
 
@@ -102,6 +103,7 @@ __all__ = [
     "row_key_order",
     "score",
     "search",
+    "sql",
     "target_encode",
     "when",
     "woe",
