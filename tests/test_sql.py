@@ -106,6 +106,20 @@ def test_what_models_consist_of(models: dict[str, Any], table: pl.DataFrame) -> 
     assert found.rows() == [*ours, ("__INTERCEPT__", models["linear"].intercepts[0])]
 
 
+def test_scan_model(models: dict[str, Any], tmp_path: Path) -> None:
+    """Nodes as a lazy frame, of a model, its bytes or its file; a table for SQL."""
+    path = tmp_path / "two.taiga"
+    models["two"].save(path)
+    for model in (models["two"], models["two"].to_bytes(), path, str(path)):
+        assert tg.scan_model(model).collect().equals(models["two"].trees())
+    query = "SELECT feature, COUNT(*) AS n FROM nodes WHERE leaf IS NULL GROUP BY feature ORDER BY feature"
+    splits = tg.sql(query, nodes=tg.scan_model(models["two"])).collect()
+    ours = models["two"].trees().filter(pl.col("leaf").is_null()).group_by("feature").len().sort("feature")
+    assert splits.rows() == ours.rows()
+    with pytest.raises(ValueError, match="no trees"):
+        tg.scan_model(models["linear"])
+
+
 def test_histogram_and_encoding(models: dict[str, Any], table: pl.DataFrame) -> None:
     found = run("SELECT * FROM HISTOGRAM(TABLE t, 'd', 8)", models, table)
     assert found.equals(table.select(tg.histogram("d", 8).explode()).unnest("d"))

@@ -49,6 +49,7 @@ from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
 from polars_taiga.row_key import receipt, row_key_order
+from polars_taiga.scan import scan_model
 from polars_taiga.score import score
 from polars_taiga.search import search
 from polars_taiga.sql import sql
@@ -101,6 +102,7 @@ __all__ = [
     "quantize",
     "receipt",
     "row_key_order",
+    "scan_model",
     "score",
     "search",
     "sql",

@@ -480,6 +480,62 @@ class Model(Persisted):
 
         return to_onnx(self, path, dtype=dtype, columns=columns)
 
+    def to_sql(
+        self,
+        dialect: str,
+        table: str,
+        *,
+        keep: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
+        max_length: int = 1_000_000,
+    ) -> str:
+        """Write a small model as a SELECT statement, for databases that run nothing else: trees are CASE expressions.
+        This needs the package `sqlglot` (`polars-taiga[sql]`).
+
+        Parameters
+        ----------
+        dialect
+            A database's name, as sqlglot knows them: `"duckdb"`, `"sqlite"`, `"postgres"`, `"bigquery"`, ….
+        table
+            The table to predict, as it is written in SQL.
+        keep
+            Columns of the table to give beside the predictions.
+        columns
+            How to compute a column of the model's, in SQL; default is the table's column of that name. Needed for
+            temporal columns, whose ticks they are: `{"seen": "epoch_us(seen)"}`.
+        max_length
+            The most characters that the statement may have.
+
+        Returns
+        -------
+        str
+            A statement that gives `prediction`, or `prediction_<field>` for each field that `tg.predict` has, and
+            `predicted_<target>` of a classifier, the class. Numbers are doubles, computed as `tg.predict` computes them
+            but for the database's `EXP`; null and NaN are missing.
+
+        Raises
+        ------
+        ImportError
+            Without the package `sqlglot`.
+        ValueError
+            For a model whose statement is longer than `max_length`; for a sparse logistic regression of lists; for a
+            dialect that there is not, and temporal columns that `columns` does not have.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=2, depth=1)
+        >>> query = model.to_sql("duckdb", "df", keep=["x"])
+        >>> import duckdb
+        >>> abs(duckdb.sql(query).fetchall()[7][1] - model.predict(df)[7]) < 1e-12
+        True
+        """
+        from polars_taiga.case_sql import to_sql
+
+        return to_sql(self, dialect, table, keep=keep, columns=columns, max_length=max_length)
+
     @classmethod
     def from_json(cls, text: str) -> Model:
         """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
