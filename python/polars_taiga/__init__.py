@@ -12,7 +12,7 @@ lf.with_columns(p=tg.predict(model)).collect()
 
 from __future__ import annotations
 
-from polars_taiga import metrics, plot
+from polars_taiga import datafusion, duckdb, metrics, plot
 
 # Imported for the namespaces `.taiga` that it registers.
 from polars_taiga import namespaces as namespaces
@@ -79,7 +79,9 @@ __all__ = [
     "count_encode",
     "cross_val_predict",
     "cross_validate",
+    "datafusion",
     "device_info",
+    "duckdb",
     "encode",
     "fit_folds",
     "fit_forest",
