@@ -1,8 +1,11 @@
-"""Fit, measure, explain and apply models in SQL, on lazy frames."""
+"""Fit, measure, explain and apply models in SQL, on lazy frames; apply one in DuckDB, DataFusion and SQLite."""
 
+import importlib
+import sqlite3
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -65,3 +68,32 @@ try:
     show("SELECT id\nFROM ML.PREDICT(MODEL chrun, TABLE past)", past=past.lazy())
 except ValueError as error:
     print(error)
+
+# The model in other engines. As a table, whose columns are found by name, or as a function of values in their order.
+try:
+    duckdb: Any = importlib.import_module("duckdb")
+    datafusion: Any = importlib.import_module("datafusion")
+except ImportError as error:
+    sys.exit(print(f"the rest is not run: {error}"))
+churn = models["churn"]
+connection = duckdb.connect()
+connection.register("arrow", past.to_arrow())
+connection.execute("CREATE TABLE past AS SELECT * FROM arrow")
+tg.duckdb.register(connection, "churn", churn)
+print(
+    "DuckDB:", connection.sql("SELECT plan, AVG(prediction) FROM churn('past') GROUP BY plan ORDER BY plan").fetchall()
+)
+
+context = datafusion.SessionContext()
+context.from_arrow(past.to_arrow(), name="past")
+tg.datafusion.register(context, "churn", churn)
+query = f"SELECT plan, AVG(churn({', '.join(churn.features)})) AS mean FROM past GROUP BY plan ORDER BY plan"
+print("DataFusion:", context.sql(query).to_pydict()["mean"])
+
+# A database that runs nothing but SQL gets the trees as CASE expressions.
+lite = sqlite3.connect(":memory:")
+lite.execute("CREATE TABLE past (age REAL, visits REAL, plan TEXT)")
+lite.executemany("INSERT INTO past VALUES (?, ?, ?)", past.select("age", "visits", "plan").rows())
+statement = churn.to_sql("sqlite", "past", keep=["plan"])
+mean = lite.execute(f"SELECT AVG(prediction) FROM ({statement}) GROUP BY plan ORDER BY plan").fetchall()
+print("SQLite:", [one for (one,) in mean], f"by {len(statement):,} characters of SQL")
