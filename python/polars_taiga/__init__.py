@@ -12,7 +12,7 @@ lf.with_columns(p=tg.predict(model)).collect()
 
 from __future__ import annotations
 
-from polars_taiga import metrics, plot
+from polars_taiga import datafusion, duckdb, metrics, plot
 
 # Imported for the namespaces `.taiga` that it registers.
 from polars_taiga import namespaces as namespaces
@@ -49,8 +49,10 @@ from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.quantize import borders, quantize
 from polars_taiga.row_key import receipt, row_key_order
+from polars_taiga.scan import scan_model
 from polars_taiga.score import score
 from polars_taiga.search import search
+from polars_taiga.sql import sql
 from polars_taiga.statistics import histogram, histogram2d, min_max
 from polars_taiga.validation import FoldsParams, cross_val_predict, cross_validate, fit_folds
 
@@ -77,7 +79,9 @@ __all__ = [
     "count_encode",
     "cross_val_predict",
     "cross_validate",
+    "datafusion",
     "device_info",
+    "duckdb",
     "encode",
     "fit_folds",
     "fit_forest",
@@ -100,8 +104,10 @@ __all__ = [
     "quantize",
     "receipt",
     "row_key_order",
+    "scan_model",
     "score",
     "search",
+    "sql",
     "target_encode",
     "when",
     "woe",

@@ -15,6 +15,7 @@ from polars_taiga.custom_metric import CustomMetric
 from polars_taiga.loss import CustomLoss
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping, Sequence
     from decimal import Decimal
 
@@ -418,6 +419,122 @@ class Model(Persisted):
     def to_json(self) -> str:
         """The whole model as JSON: parameters, features, borders, trees."""
         return self._inner.to_json()
+
+    def to_onnx(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        dtype: DataType | DataTypeClass | None = None,
+        columns: bool | None = None,
+    ) -> bytes:
+        """Write the model as an ONNX graph, which runtimes of many languages run. This needs the package `onnx`
+        (`polars-taiga[onnx]`).
+
+        Everything is in the graph: links (probabilities, exponentials, quantiles that ascend), labels, missing values,
+        which go where the model has them, and categories with all statistics of theirs.
+
+        Parameters
+        ----------
+        path
+            A file to write it to, whole or not at all.
+        dtype
+            `pl.Float32`: numbers are read and summed so, as most runtimes do. Borders are rounded such that every
+            Float32 takes the way that `tg.predict` sends it; scores differ in the seventh digit. `pl.Float64`: the
+            scores are those of `tg.predict`. Default: `Float32` unless a column is temporal or scores are beyond it.
+        columns
+            Whether each column that splits read is an input of its own, `[rows, 1]`, under its name. Else there is
+            one, `features`, `[rows, columns]`, in the order of `Model.features`. Default: where a column has
+            categories. These are text, or integers (Booleans too); null is `""`, or -2^63. Temporal columns are ticks.
+
+        Returns
+        -------
+        bytes
+            The graph. Outputs: `prediction`, `[rows]`, or `[rows, fields]` in the order of the fields of `tg.predict`;
+            of a classifier `label`, `[rows]` (those that are neither Booleans, integers nor floats as text), and
+            `probabilities`, `[rows, classes]`. It is of `ai.onnx.ml` 3 (ONNX 1.11), with sets of several categories
+            and in Float64 of 5 (ONNX 1.16; ONNX Runtime 1.20).
+
+        Raises
+        ------
+        ImportError
+            Without the package `onnx`.
+        ValueError
+            For a sparse logistic regression of lists; where `dtype=pl.Float32` or `columns=False` can't hold what is
+            there; for columns called as a part of the graph, and for one that has both null and `""` as categories.
+        OSError
+            Where the file can't be written.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") >= 50)
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
+        >>> import onnxruntime
+        >>> session = onnxruntime.InferenceSession(model.to_onnx())
+        >>> rows = pl.DataFrame({"x": [3, 80]}, schema={"x": pl.Float32})
+        >>> session.run(["label"], {"features": rows.to_numpy()})[0].tolist()
+        [False, True]
+        """
+        from polars_taiga.onnx import to_onnx
+
+        return to_onnx(self, path, dtype=dtype, columns=columns)
+
+    def to_sql(
+        self,
+        dialect: str,
+        table: str,
+        *,
+        keep: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
+        max_length: int = 1_000_000,
+    ) -> str:
+        """Write a small model as a SELECT statement, for databases that run nothing else: trees are CASE expressions.
+        This needs the package `sqlglot` (`polars-taiga[sql]`).
+
+        Parameters
+        ----------
+        dialect
+            A database's name, as sqlglot knows them: `"duckdb"`, `"sqlite"`, `"postgres"`, `"bigquery"`, ….
+        table
+            The table to predict, as it is written in SQL.
+        keep
+            Columns of the table to give beside the predictions.
+        columns
+            How to compute a column of the model's, in SQL; default is the table's column of that name. Needed for
+            temporal columns, whose ticks they are: `{"seen": "epoch_us(seen)"}`.
+        max_length
+            The most characters that the statement may have.
+
+        Returns
+        -------
+        str
+            A statement that gives `prediction`, or `prediction_<field>` for each field that `tg.predict` has, and
+            `predicted_<target>` of a classifier, the class. Numbers are doubles, computed as `tg.predict` computes them
+            but for the database's `EXP`; null and NaN are missing.
+
+        Raises
+        ------
+        ImportError
+            Without the package `sqlglot`.
+        ValueError
+            For a model whose statement is longer than `max_length`; for a sparse logistic regression of lists; for a
+            dialect that there is not, and temporal columns that `columns` does not have.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=2, depth=1)
+        >>> query = model.to_sql("duckdb", "df", keep=["x"])
+        >>> import duckdb
+        >>> abs(duckdb.sql(query).fetchall()[7][1] - model.predict(df)[7]) < 1e-12
+        True
+        """
+        from polars_taiga.case_sql import to_sql
+
+        return to_sql(self, dialect, table, keep=keep, columns=columns, max_length=max_length)
 
     @classmethod
     def from_json(cls, text: str) -> Model:

@@ -1,0 +1,138 @@
+"""Models as SQL text: DuckDB and SQLite compute what `tg.predict` does, on rows on every border and beside it."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+import sys
+from typing import Any
+
+import duckdb
+import numpy as np
+import polars as pl
+import polars_taiga as tg
+import pytest
+
+from tests import exported
+from tests.test_onnx import LOSSES
+
+
+@pytest.fixture(scope="module")
+def table() -> pl.DataFrame:
+    return exported.table()
+
+
+@pytest.fixture(scope="module")
+def models(table: pl.DataFrame) -> dict[str, tg.Model]:
+    """Of few trees: what a database takes longest for is to plan a statement."""
+    return {name: model.head(2) for name, model in exported.models(table).items()}
+
+
+def in_duckdb(query: str, rows: pl.DataFrame) -> pl.DataFrame:
+    connection = duckdb.connect(config={"threads": 1})
+    connection.register("the rows", rows.to_arrow())
+    return connection.sql(query).pl()
+
+
+def in_sqlite(query: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """In SQLite, which has no NaN: it keeps null instead."""
+    connection = sqlite3.connect(":memory:")
+    names = ", ".join(f'"{name}"' for name in rows.columns)
+    connection.execute(f'CREATE TABLE "the rows" ({names})')
+    connection.executemany(f'INSERT INTO "the rows" VALUES ({", ".join("?" * rows.width)})', rows.rows())
+    cursor = connection.execute(query)
+    names_of_result = [one[0] for one in cursor.description]
+    return pl.DataFrame(cursor.fetchall(), schema=names_of_result, orient="row")
+
+
+RUN = {"duckdb": in_duckdb, "sqlite": in_sqlite}
+
+
+def check(model: tg.Model, df: pl.DataFrame, dialect: str, rows: int = 1_000) -> None:
+    """Compare predictions, classes and what is kept, in the order of the rows."""
+    frame = exported.on_borders(model, df, rows, pl.Float64).with_row_index("row")
+    query = model.to_sql(dialect, '"the rows"', keep=["row"])
+    found = RUN[dialect](query, frame).sort("row")
+    prediction = model.predict(frame)
+    parts = {"prediction": prediction}
+    if prediction.dtype == pl.Struct:
+        parts = {f"prediction_{s.name}": s for s in prediction.struct.unnest().get_columns()}
+    names = ["row", *parts]
+    for name, ours in parts.items():
+        worst = np.abs(found[name].cast(pl.Float64).to_numpy() - ours.to_numpy()).max()
+        assert worst < 1e-13 * max(1.0, ours.abs().max()), (dialect, name, worst)
+    if model.classes is not None:
+        names.append(f"predicted_{model.target}")
+        classes = found[names[-1]].cast(pl.Boolean) if isinstance(model.classes[0], bool) else found[names[-1]]
+        ours = model.predict(frame, output="class").cast(pl.String)
+        # Shares of a forest are counted otherwise than they are added: two that are equal may not be so there.
+        assert (classes.cast(pl.String) == ours).mean() > (0.99 if model.learner == "forest" else 0.9999)
+    assert found.columns == names
+
+
+@pytest.mark.parametrize("dialect", RUN)
+def test_databases_predict_what_we_do(dialect: str, models: dict[str, tg.Model], table: pl.DataFrame) -> None:
+    for model in models.values():
+        check(model, table, dialect)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_link(loss: str, table: pl.DataFrame) -> None:
+    target, params = LOSSES[loss]
+    of = pl.struct("two", three=pl.col("three") == "low") if loss == "multilabel" else target
+    model = table.taiga.fit_gbdt(of, exported.NUMBERS, rounds=3, depth=3, **{"loss": loss, **params})
+    for dialect in RUN:
+        check(model, table, dialect, 500)
+
+
+def test_many_trees(table: pl.DataFrame) -> None:
+    """More than an expression may have operators: they are added in stages, in their order."""
+    model = table.taiga.fit_gbdt("y", "a", "b", rounds=1_100, depth=2)
+    for dialect in RUN:
+        check(model, table, dialect, 1_000)
+    with pytest.raises(ValueError, match="longer than max_length=10,000 characters"):
+        model.to_sql("duckdb", "t", max_length=10_000)
+    assert len(model.head(5).to_sql("duckdb", "t", max_length=10_000)) < 10_000
+
+
+def test_linear_models(table: pl.DataFrame) -> None:
+    frame = table.select(pl.col("a", "b").fill_null(0).fill_nan(0), "two", "three")
+    for target in ("two", "three"):
+        model = frame.taiga.fit_sparse_lr(target, dense=["b", "a"])
+        for dialect, run in RUN.items():
+            found = run(model.to_sql(dialect, '"the rows"'), frame)
+            ours = exported.predicted(model, frame)[:, -1]
+            assert np.abs(found.to_series(-2).to_numpy() - ours).max() < 1e-13
+
+
+def test_columns_that_are_computed(table: pl.DataFrame) -> None:
+    when = table.with_columns(when=pl.from_epoch(pl.int_range(pl.len()) * 7919, time_unit="us"))
+    model = when.taiga.fit_gbdt(pl.int_range(pl.len()).alias("y"), "when", (pl.col("a") * 2).alias("twice"), rounds=3)
+    with pytest.raises(ValueError, match=r"column `when` is datetime\[us\]: say by columns="):
+        model.to_sql("duckdb", "t")
+    query = model.to_sql("duckdb", '"the rows"', columns={"when": 'epoch_us("when")', "twice": "a * 2"})
+    ours = model.predict(when, "when", (pl.col("a") * 2).alias("twice"))
+    assert np.abs(in_duckdb(query, when)["prediction"].to_numpy() - ours.to_numpy()).max() < 1e-13
+    with pytest.raises(ValueError, match="reads no column `nope`"):
+        model.to_sql("duckdb", "t", columns={"nope": "1"})
+
+
+def test_dialects(models: dict[str, tg.Model], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names, texts and types are those of the database; what is on its way is called as nothing that is kept."""
+    model = models["combinations"]
+    assert "`text`" in model.to_sql("bigquery", "a.b")
+    assert "IS_NAN(" in model.to_sql("bigquery", "a.b")
+    assert r"it\'s" in model.to_sql("bigquery", "a.b")
+    assert "it''s" in model.to_sql("postgres", "a.b")
+    assert "DOUBLE PRECISION" in model.to_sql("postgres", "a.b")
+    assert re.search(r"\bm_x0\b", model.to_sql("duckdb", "t", keep=["mx0"]))
+    with pytest.raises(ValueError, match=r"'nosql' is no dialect that sqlglot knows: .*duckdb"):
+        model.to_sql("nosql", "t")
+    monkeypatch.setitem(sys.modules, "sqlglot", None)
+    with pytest.raises(ImportError, match=r"to_sql needs the package sqlglot: pip install 'polars-taiga\[sql\]'"):
+        model.to_sql("duckdb", "t")
+
+
+def test_constants_are_rows_too(table: pl.DataFrame) -> None:
+    model: Any = table.taiga.fit_gbdt(pl.lit(2.5).alias("c"), "a", rounds=1)
+    assert in_duckdb(model.to_sql("duckdb", '"the rows"'), table)["prediction"].to_list() == [2.5] * len(table)
