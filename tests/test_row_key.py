@@ -169,7 +169,7 @@ def test_random_fits(data: st.DataObject) -> None:
     params: dict[str, Any] = {
         "rounds": draw(st.integers(1, 5)),
         "policy": draw(st.sampled_from(["symmetric", "depthwise", "leafwise"])),
-        "row_sample": draw(st.sampled_from(["none", "bernoulli", "goss", "mvs"])),
+        "row_sample": draw(st.sampled_from(["none", "bernoulli", "goss", "mvs", "bayesian"])),
         "loss": draw(st.sampled_from(["rmse", "mae", "huber", "quantile", "expectile"])),
         "bins": draw(st.sampled_from([4, 64, 255])),
         "border_sample": draw(st.sampled_from([50, 200_000])),

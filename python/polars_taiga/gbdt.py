@@ -127,8 +127,9 @@ class GbdtParams(TypedDict, total=False):
     min_child_weight: float | None
     min_data_in_leaf: int
     min_gain: float
-    row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None
+    row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
+    bagging_temperature: float | None
     feature_fraction: float
     feature_fraction_level: float
     feature_fraction_node: float
@@ -451,10 +452,16 @@ def fit_gbdt(
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others
-        (LightGBM). `"mvs"`: minimal variance sampling (CatBoost).
+        (LightGBM). `"mvs"`: minimal variance sampling (CatBoost). `"bayesian"`: the Bayesian
+        bootstrap (Rubin 1981; CatBoost's `bootstrap_type="Bayesian"`): all rows, each with a weight
+        drawn anew for every tree, which counts in its splits and in its leaves.
     row_fraction
         The share of rows drawn, inside (0, 1]; default 0.8, and 0.3 for `"goss"`. (XGBoost,
         CatBoost: `subsample`; LightGBM: `bagging_fraction`.)
+    bagging_temperature
+        How far the weights of `row_sample="bayesian"` lie apart, 0 to 10: each is (-ln u) to this power, u
+        uniform in (0, 1]. 0: all are 1; default 1: exponential, with a mean of 1; rows of a weight too small
+        for a float are not drawn. (CatBoost: the same.)
     feature_fraction
         The share of features drawn for each tree, inside (0, 1]; default 1. (XGBoost:
         `colsample_bytree`.)

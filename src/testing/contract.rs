@@ -97,7 +97,7 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
             held_out = groups.iter().map(|group| group % 5 == 0).collect();
         }
         for policy in ["symmetric", "depthwise", "leafwise"] {
-            for sample in ["none", "bernoulli", "goss", "mvs"] {
+            for sample in ["none", "bernoulli", "goss", "mvs", "bayesian"] {
                 case += 1;
                 let mut p =
                     json!({ "loss": loss, "policy": policy, "row_sample": sample, "rounds": 3, "seed": case, "learning_rate": 0.3 });

@@ -179,7 +179,6 @@ const NOTES: &[(&[&str], &str)] = &[
         &["bagging_freq", "subsample_freq", "sampling_frequency"],
         "leave it out: rows are drawn anew for every tree where row_sample= asks for it",
     ),
-    (&["bagging_temperature"], "leave it out: there is no Bayesian bootstrap; row_sample= draws rows"),
     (&["bagging_by_query", "sampling_unit"], "leave it out: single rows are drawn"),
     (
         &[

@@ -156,7 +156,7 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ("metric", &["smape", "fair", "medianabsoluteerror"], "there is none such; \"mae\", \"mape\", \"rmsle\" and \"r2\" are measured"),
     ("metric", &["pfound", "dcg"], "there is none such; \"ndcg\", \"map\", \"mrr\" and \"precision\" are measured by group"),
     ("policy", &["gbdt", "gbtree", "gbrt", "plain", "ordered"], "policy is how trees grow: \"symmetric\", \"depthwise\" or \"leafwise\""),
-    ("row_sample", &["bayesian", "poisson"], "there is none such: \"bernoulli\", \"goss\" and \"mvs\" draw rows"),
+    ("row_sample", &["poisson"], "there is none such: \"bernoulli\", \"goss\", \"mvs\" and \"bayesian\" draw rows"),
     ("boosting", &["goss"], "row_sample=\"goss\""),
     ("boosting", &["dart"], "leave it out: there are no dropouts (DART)"),
     ("boosting", &["rf", "random_forest"], "tg.fit_forest fits random forests"),

@@ -11,7 +11,6 @@ use super::{CpuTrees, NO_SLOT, needed, read, write};
 use taiga_core::collective::{RowShard, bytes_of_scores, scores_of};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
-use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
 use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
 use taiga_core::losses::Loss;
@@ -26,8 +25,7 @@ impl CpuTrees<'_> {
     /// Draws the rows of a tree; returns whether all that are drawn count 1.
     fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize, shared: &[OutputRules]) -> Result<bool> {
         let random = Random::new(self.seed, Purpose::RowSample, tree);
-        let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
-        if keep_all {
+        if self.row_sampling.keeps_all() {
             if self.training_rows < self.rows {
                 self.pool.step(|t| {
                     let mut shard = write(&self.shards[t]);
@@ -38,22 +36,23 @@ impl CpuTrees<'_> {
             }
             return Ok(true);
         }
-        let mut counts = match self.row_sample {
-            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
+        let sampling = self.row_sampling;
+        let mut counts = match sampling.reads_derivatives() {
+            true => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
                 shard.draw(loss, output, shared, |_, g, h| {
-                    counts.add(row_sampler::key(self.row_sample, self.l2, g, h));
+                    counts.add(row_sampler::key(sampling.sample, sampling.l2, g, h));
                     1.0
                 });
                 counts
             }))),
-            _ => KeyCounts::default(),
+            false => KeyCounts::default(),
         };
         if !self.of.is_whole() {
             counts.complete(self.of.collective)?;
         }
-        let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
+        let draw = Draw::new(&sampling, &counts);
         self.pool.step(|t| write(&self.shards[t]).draw(loss, output, shared, |row, g, h| draw.weight(random, row, g, h)));
         Ok(draw.unit())
     }

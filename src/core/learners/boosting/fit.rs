@@ -7,7 +7,7 @@ use super::continued::{self, FitOptions};
 use super::finish::{UsedFeatures, finish};
 use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
-use super::params::{BoostingParams, RowSample};
+use super::params::BoostingParams;
 use super::prepare::Start;
 use super::prior_rounds::PriorRounds;
 use super::rounds::{Boosted, Factors, OutputUnits, Rounds};
@@ -309,10 +309,7 @@ fn fit_checked(
         scores,
         held_out: input.held_out.map(|marks| &marks[own.range()]),
         measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
-        // A sample of all rows is none.
-        row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
-        row_fraction: params.row_fraction(),
-        l2: params.l2,
+        row_sampling: params.row_sampling(),
         count_rows: tree_params.counts_rows(),
         // Shared trees know no sparse features yet.
         bundle: params.bundle && !shares_trees,

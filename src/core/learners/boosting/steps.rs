@@ -5,7 +5,7 @@
 //! where it is and answers with a few numbers a level.
 
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
-use super::params::RowSample;
+use super::row_sampler::RowSampling;
 use crate::collective::RowShard;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::{Batches, Monitor};
@@ -52,11 +52,8 @@ pub struct TrainingData<'a> {
     pub held_out: Option<&'a [bool]>,
     /// Whether the scores of all rows are measured, and not those of held-out rows alone.
     pub measures_all: bool,
-    /// How rows are drawn for each tree, and how many.
-    pub row_sample: RowSample,
-    pub row_fraction: f64,
-    /// `l2`, which minimal variance sampling weighs hessians by, whatever the weights are in units of.
-    pub l2: f64,
+    /// How rows are drawn for each tree.
+    pub row_sampling: RowSampling,
     /// Whether exact row counts are asked for besides the hessian sums.
     pub count_rows: bool,
     /// Whether sparse features may be stored sparsely and bundled; changes no result.

@@ -67,6 +67,8 @@ fn weighted_quantiles() {
         (20_000, "leafwise", json!({ "loss": "mae", "row_sample": "goss" })),
         (20_000, "symmetric", json!({ "loss": "quantile", "alpha": 0.05, "row_sample": "mvs", "row_fraction": 0.4 })),
         (20_000, "depthwise", json!({ "loss": "mae", "row_sample": "bernoulli", "row_fraction": 0.3 })),
+        (20_000, "symmetric", json!({ "loss": "mae", "row_sample": "bayesian" })),
+        (20_000, "leafwise", json!({ "row_sample": "bayesian", "bagging_temperature": 0.4 })),
         (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
         (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
     ]

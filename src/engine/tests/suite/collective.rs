@@ -245,6 +245,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "loss": "huber", "min_data_in_leaf": 30 }),
         json!({ "row_sample": "goss" }),
         json!({ "row_sample": "mvs", "row_fraction": 0.5 }),
+        json!({ "row_sample": "bayesian", "min_data_in_leaf": 5 }),
         json!({ "feature_fraction_level": 0.5 }),
         json!({ "l1": 0.5, "min_gain": 0.01, "monotone": { "x0": 1 } }),
     ];
@@ -278,6 +279,7 @@ fn several_targets_may_lie_in_any_shard() {
         json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
         json!({ "loss": "mae" }),
         json!({ "row_sample": "mvs" }),
+        json!({ "row_sample": "bayesian", "bagging_temperature": 3.0 }),
         json!({ "multi_strategy": "tree_each", "row_sample": "goss" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&t, params));

@@ -163,7 +163,7 @@ fn errors_tell_what_the_bytes_are() {
     assert_eq!(message(&damaged), "model: the value is damaged: its checksum does not fit");
     let mut newer = bytes.clone();
     newer[8] = 11;
-    assert_eq!(message(&sealed(newer)), "model: this model is of format version 11, this build reads up to 10: upgrade polars-taiga");
+    assert_eq!(message(&sealed(newer)), "model: this model is of format version 12, this build reads up to 11: upgrade polars-taiga");
     let mut other = bytes;
     other[6..8].copy_from_slice(b"TE");
     assert!(message(&sealed(other)).contains("not a model of boosted trees"));
