@@ -131,6 +131,10 @@ __device__ __forceinline__ void best_subset(const SplitSearch& a, const Gradient
         double gain = -INFINITE64;
         if (inside_range && large_enough(a.rules, inside, in) && large_enough(a.rules, outside, out)) {
             auto side = [&](Values v) {
+                if (a.rules.moved) {
+                    v.hessian = v.hessian + a.rules.category_l2;
+                    return leaf_score(a.rules, v, leaf_value(a.rules, v, input.low, input.high));
+                }
                 double t = soft_threshold(v.gradient, a.rules.l1);
                 return t * t / (v.hessian + a.rules.l2 + a.rules.category_l2);
             };

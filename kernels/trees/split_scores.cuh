@@ -37,7 +37,10 @@ struct Rules {  // shared with the host
     double l1, l2, min_child_weight, min_gain;
     int64_t min_data_in_leaf;
     double smooth, category_l2;
-    uint32_t most_categories, constrained, level_limits, unused;
+    uint32_t most_categories;
+    // Whether splits are scored by the values that leaves get, and whether it is more than monotone constraints that moves these.
+    uint32_t constrained;
+    uint32_t level_limits, moved;
 };
 
 // How rows are counted: not, in a component of their own, or by hessians that are 1.

@@ -127,6 +127,7 @@ class GbdtParams(TypedDict, total=False):
     min_child_weight: float | None
     min_data_in_leaf: int
     min_gain: float
+    max_delta_step: float | None
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
     bagging_temperature: float | None
@@ -449,6 +450,11 @@ def fit_gbdt(
     min_gain
         The smallest gain of a split; default 0. (XGBoost: `gamma`; LightGBM:
         `min_gain_to_split`.)
+    max_delta_step
+        The largest absolute value of a leaf before `learning_rate`, positive, in units of raw scores; default no
+        limit. Splits are scored by the values that leaves get, but where a tree's leaves are refitted (`"mae"`,
+        `"quantile"`) or serve several outputs. (XGBoost: the same; LightGBM: `max_delta_step`; where XGBoost
+        limits the values of `"count:poisson"` to 0.7, say so here.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

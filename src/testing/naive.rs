@@ -18,6 +18,7 @@ pub struct Rules {
     pub min_child_weight: f64,
     pub min_data_in_leaf: usize,
     pub min_gain: f64,
+    pub max_delta_step: f64,
 }
 
 impl Rules {
@@ -32,6 +33,7 @@ impl Rules {
             min_child_weight: p.min_child_weight(),
             min_data_in_leaf: p.min_data_in_leaf as usize,
             min_gain: p.min_gain,
+            max_delta_step: p.max_delta_step.unwrap_or(f64::INFINITY),
         }
     }
 }
@@ -40,6 +42,16 @@ impl Rules {
     /// Whether no node of a level may get a child that has rows and is too small.
     fn level_limits(&self) -> bool {
         self.policy == Policy::Symmetric && (self.min_child_weight > 0.0 || self.min_data_in_leaf > 0)
+    }
+
+    /// Whether leaves have other values than those that lower the loss most.
+    fn moves_values(&self) -> bool {
+        self.max_delta_step < f64::INFINITY
+    }
+
+    /// By how much a leaf of this value lowers twice the loss of its rows.
+    fn score_of_value(&self, g: f64, h: f64, value: f64) -> f64 {
+        -(2.0 * (g * value + self.l1 * value.abs()) + (h + self.l2) * value * value)
     }
 }
 
@@ -89,6 +101,9 @@ impl Data<'_> {
     /// The score of a node that is not split.
     fn score(&self, rows: &[usize], rules: &Rules) -> f64 {
         let (g, h) = self.sums(rows);
+        if rules.moves_values() {
+            return rules.score_of_value(g, h, Grown::value(g, h, rules));
+        }
         let t = threshold(g, rules.l1);
         if h + rules.l2 > 0.0 { t * t / (h + rules.l2) } else { 0.0 }
     }
@@ -100,6 +115,10 @@ impl Data<'_> {
         let large = |n: usize, h: f64| h > 0.0 && h >= rules.min_child_weight && n >= rules.min_data_in_leaf;
         if !large(left.len(), hl) || !large(right.len(), hr) {
             return None;
+        }
+        if rules.moves_values() {
+            let score = |g: f64, h: f64| rules.score_of_value(g, h, Grown::value(g, h, rules));
+            return Some(score(gl, hl) + score(gr, hr));
         }
         let (tl, tr) = (threshold(gl, rules.l1), threshold(gr, rules.l1));
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
@@ -249,6 +268,11 @@ impl Grown {
         if divisor > 0.0 { -threshold(gradient, rules.l1) / divisor } else { 0.0 }
     }
 
+    /// The value of a leaf: no larger than is allowed.
+    pub fn value(gradient: f64, hessian: f64, rules: &Rules) -> f64 {
+        Grown::newton(gradient, hessian, rules).clamp(-rules.max_delta_step, rules.max_delta_step)
+    }
+
     /// Calls `visit` for each leaf, from left to right.
     pub fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a [usize], f64, f64)) {
         match self {
@@ -310,7 +334,7 @@ fn assert_node(m: &Model, tree: &Tree, at: At, naive: &Grown, rules: &Rules, rat
         (Grown::Leaf { rows, gradient, hessian }, None, Some(leaf)) => {
             assert_eq!(leaf.count as usize, rows.len(), "below {path:?} under {rules:?}");
             let close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-            let value = rate * Grown::newton(*gradient, *hessian, rules);
+            let value = rate * Grown::value(*gradient, *hessian, rules);
             assert!(close(leaf.value as f64 * m.scale, value), "{} {value} below {path:?} under {rules:?}", leaf.value as f64 * m.scale);
             assert!(close(leaf.weight as f64, *hessian), "{} {hessian} below {path:?} under {rules:?}", leaf.weight);
         }

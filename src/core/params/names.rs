@@ -47,6 +47,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["min_hessian", "min_sum_hessian", "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf"], &["min_child_weight"]),
     (&["min_child_samples", "min_data", "min_data_per_leaf", "min_samples_leaf"], &["min_data_in_leaf"]),
     (&["gamma", "min_gain_to_split", "min_impurity_decrease", "min_split_gain", "min_split_loss"], &["min_gain"]),
+    (&["max_leaf_output", "max_tree_output", "poisson_max_delta_step"], &["max_delta_step"]),
     (&["bootstrap_type", "data_sample_strategy", "sampling_method"], &["row_sample"]),
     (&["bagging", "bagging_fraction", "sub_row", "subsample"], &["row_fraction", "bootstrap"]),
     (&["max_samples"], &["bootstrap", "row_fraction"]),
@@ -209,10 +210,6 @@ const NOTES: &[(&[&str], &str)] = &[
     (&["reg_sqrt"], "transform the target: pl.col(\"y\").sqrt() as the first argument"),
     (&["target_border"], "make the target Boolean: pl.col(\"y\") > border as the first argument"),
     (&["fair_c"], "there is no Fair loss; loss=\"huber\" is near it"),
-    (
-        &["poisson_max_delta_step", "max_delta_step", "max_leaf_output", "max_tree_output"],
-        "there is no limit on leaf values; l2= and learning_rate= make them smaller",
-    ),
     (&["linear_tree", "linear_trees", "linear_lambda"], "leave it out: leaves are constants"),
     (
         &[

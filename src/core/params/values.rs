@@ -164,6 +164,7 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ("boosting", &["ordered"], "leave it out: statistics of categories are ordered, gradients are not"),
     ("depth", &["-1", "0"], "leave it out for no limit (policy=\"leafwise\" has none unless told)"),
     ("leaves", &["0", "-1"], "leave it out for no limit"),
+    ("max_delta_step", &["0", "0.0", "-1"], "leave it out for no limit"),
     ("early_stopping", &["0", "-1", "false"], "leave it out: no early stopping"),
     ("early_stopping", &["true", "auto"], "it is the number of rounds to wait, as 20"),
     ("n_threads", &["-1", "0"], "leave it out: as many threads as Polars has"),

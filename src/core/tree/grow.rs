@@ -126,10 +126,10 @@ pub struct Root {
 }
 
 /// Returns whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no
-/// groups opened on the way. A device may then work ahead of what it is asked for.
+/// groups opened on the way, no leaves of other values than those that lower the loss most. A device may then work ahead of what it is asked for.
 pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
     let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
-    everywhere && params.interaction.is_empty() && !features.may_open()
+    everywhere && params.interaction.is_empty() && !params.split.moves_values() && !features.may_open()
 }
 
 /// Grows a tree that has begun. `least_gain`: the least gain that a leaf was divided for in the last such tree under
@@ -146,7 +146,7 @@ pub fn grow<S: GrowSteps + ?Sized>(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<GrownTree> {
     let rules = SplitRules::new(params, begun.scales);
-    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
+    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, bounds: params.split.value_bounds(), path: vec![] };
     let choice = FeatureChoice::new(params, features, begun.tree);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };

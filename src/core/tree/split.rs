@@ -89,10 +89,11 @@ impl SplitRules {
         SplitRules { scales, params: params.split, level_limits: params.level_limits(), monotone: params.monotone.clone() }
     }
 
-    /// Returns whether values of leaves have bounds: under monotone constraints.
+    /// Returns whether splits are scored by the values that leaves get, which need not be those that lower the loss most: under monotone
+    /// constraints, and where values have a limit.
     #[inline]
-    pub fn leaves_are_bounded(&self) -> bool {
-        !self.monotone.is_empty()
+    pub fn scores_by_values(&self) -> bool {
+        !self.monotone.is_empty() || self.moves_values()
     }
 
     /// Returns the gradient and hessian of `sums` as numbers.
@@ -116,7 +117,7 @@ impl SplitRules {
     /// Returns the score of a node that is not split.
     pub fn node_score(&self, sums: Sums, bounds: (f64, f64)) -> f64 {
         let (g, h) = self.values(sums);
-        if !self.leaves_are_bounded() {
+        if !self.scores_by_values() {
             let t = soft_threshold(g, self.l1);
             let divisor = h + self.l2;
             if divisor > 0.0 { t * t / divisor } else { 0.0 }
@@ -143,9 +144,13 @@ impl SplitRules {
         sums.hessian > 0 && h >= self.min_child_weight && (self.min_data_in_leaf == 0 || sums.count >= self.min_data_in_leaf)
     }
 
-    /// Returns the score of a child of a division by categories, which is regularised more.
-    pub fn category_score(&self, sums: Sums) -> f64 {
+    /// Returns the score of a child of a division by categories, which is regularised more. `bounds`: of the node's value.
+    pub fn category_score(&self, sums: Sums, bounds: (f64, f64)) -> f64 {
         let (g, h) = self.values(sums);
+        if self.moves_values() {
+            let h = h + self.categories.l2;
+            return self.leaf_score(g, h, self.leaf_value(g, h, bounds));
+        }
         let t = soft_threshold(g, self.l1);
         t * t / (h + self.l2 + self.categories.l2)
     }

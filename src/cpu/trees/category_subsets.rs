@@ -115,7 +115,7 @@ pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: 
             if !rules.large_enough(outside) {
                 break;
             }
-            let gain = rules.category_score(inside) + rules.category_score(outside) - parent;
+            let gain = rules.category_score(inside, node.bounds) + rules.category_score(outside, node.bounds) - parent;
             if gain > rules.min_gain && best.is_none_or(|b| gain > b.0) {
                 best = Some((gain, outside, reversed, n));
             }

@@ -22,7 +22,7 @@ pub fn plain(rules: &SplitRules) -> bool {
 /// Returns whether the scores of many candidates are computed at once: under all rules but monotone constraints.
 #[inline(always)]
 pub fn many_at_a_time(rules: &SplitRules) -> bool {
-    !rules.leaves_are_bounded()
+    !rules.scores_by_values()
 }
 
 /// Computes the scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
@@ -51,7 +51,7 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
         let divided = left.count > 0 && right.count > 0;
         return if rules.level_limits && divided { f64::NEG_INFINITY } else { c.too_small };
     }
-    if !rules.leaves_are_bounded() {
+    if !rules.scores_by_values() {
         let (tl, tr) = (soft_threshold(gl, rules.l1), soft_threshold(gr, rules.l1));
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
         return (tl * tl * dr + tr * tr * dl) / (dl * dr);
@@ -170,6 +170,7 @@ mod tests {
                     min_child_weight: [0.0, 2.0][below(2) as usize],
                     min_data_in_leaf: [0, 5][below(2) as usize],
                     min_gain: 0.0,
+                    max_delta_step: f64::INFINITY,
                     categories: Default::default(),
                 },
                 level_limits: below(2) == 1,

@@ -151,6 +151,8 @@ learner_params! {
         pub min_data_in_leaf: u32 = 0,
         /// The smallest gain of a split.
         pub min_gain: f64 = 0.0 => NotNegative,
+        /// The largest absolute value of a leaf before the learning rate, in units of scores; no limit unless told.
+        pub max_delta_step: Option<f64> = None => Positive,
 
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
@@ -497,6 +499,7 @@ impl BoostingParams {
             min_child_weight: self.min_child_weight(),
             min_data_in_leaf: self.min_data_in_leaf as i64,
             min_gain: self.min_gain,
+            max_delta_step: self.max_delta_step.unwrap_or(f64::INFINITY),
             categories: CategoryRules { smooth: self.cat_smooth, l2: self.cat_l2, most: self.max_cat_threshold },
         }
     }

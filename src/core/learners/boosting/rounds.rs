@@ -225,13 +225,20 @@ impl Rounds<'_> {
         let units = self.units(output);
         let values: Vec<f64> = match self.loss.leaf_rule(output) {
             LeafRule::Newton => {
+                // Leaves that several outputs share have no bounds but each output's own.
                 let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
-                let rules = own.as_ref().unwrap_or(&grown.rules);
-                sums.iter().zip(&grown.bounds).map(|(s, b)| rules.leaf_value(s.gradient, s.hessian, *b)).collect()
+                let value = |(s, b): (&LeafSums, &(f64, f64))| match &own {
+                    Some(own) => own.leaf_value(s.gradient, s.hessian, own.value_bounds()),
+                    None => grown.rules.leaf_value(s.gradient, s.hessian, *b),
+                };
+                sums.iter().zip(&grown.bounds).map(value).collect()
             }
             LeafRule::Quantile(alpha) => {
                 let mut values = backend.leaf_quantiles(of_set, alpha)?;
                 super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+                if let Some(most) = self.params.max_delta_step.map(|most| most / units.unit) {
+                    values.iter_mut().for_each(|value| *value = value.clamp(-most, most));
+                }
                 values
             }
         };

@@ -169,6 +169,7 @@ mod tests {
                     min_child_weight: 0.0,
                     min_data_in_leaf: 0,
                     min_gain: 0.0,
+                    max_delta_step: f64::INFINITY,
                     categories: CategoryRules::default(),
                 },
                 feature_fraction: 1.0,

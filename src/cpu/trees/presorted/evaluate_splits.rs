@@ -70,7 +70,7 @@ fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut Blo
     let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
     accumulate(entries, aside, gradient, hessian);
     let rules = node.rules;
-    if rules.leaves_are_bounded() || rules.level_limits {
+    if rules.scores_by_values() || rules.level_limits {
         constrained(gradient, hessian, node, out);
     } else if rules.l1 == 0.0 {
         unconstrained::<false>(gradient, hessian, node.search.sums, rules, node.too_small, out);

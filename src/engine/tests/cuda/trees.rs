@@ -69,6 +69,9 @@ fn weighted_quantiles() {
         (20_000, "depthwise", json!({ "loss": "mae", "row_sample": "bernoulli", "row_fraction": 0.3 })),
         (20_000, "symmetric", json!({ "loss": "mae", "row_sample": "bayesian" })),
         (20_000, "leafwise", json!({ "row_sample": "bayesian", "bagging_temperature": 0.4 })),
+        (20_000, "symmetric", json!({ "max_delta_step": 0.2 })),
+        (20_000, "depthwise", json!({ "max_delta_step": 0.2, "monotone": { "x0": 1 } })),
+        (20_000, "leafwise", json!({ "loss": "mae", "max_delta_step": 0.2 })),
         (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
         (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
     ]
