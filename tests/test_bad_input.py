@@ -197,6 +197,7 @@ def test_infinite_and_extreme_features(policy: str) -> None:
         ({"min_gain": INF}, ValueError, "`min_gain`: inf"),
         ({"max_delta_step": 0}, ValueError, "`max_delta_step`: 0"),
         ({"max_delta_step": INF}, ValueError, "`max_delta_step`: inf"),
+        ({"path_smooth": -0.5}, ValueError, "`path_smooth`: -0.5"),
         ({"alpha": 1.0}, ValueError, "`alpha`"),
         ({"row_fraction": 0.5}, ValueError, "`row_fraction`"),
         ({"row_fraction": 1.5, "row_sample": "mvs"}, ValueError, "`row_fraction`"),

@@ -130,15 +130,15 @@ __device__ __forceinline__ void best_subset(const SplitSearch& a, const Gradient
         Values in = values(e, inside), out = values(e, outside);
         double gain = -INFINITE64;
         if (inside_range && large_enough(a.rules, inside, in) && large_enough(a.rules, outside, out)) {
-            auto side = [&](Values v) {
+            auto side = [&](Values v, int64_t rows) {
                 if (a.rules.moved) {
                     v.hessian = v.hessian + a.rules.category_l2;
-                    return leaf_score(a.rules, v, leaf_value(a.rules, v, input.low, input.high));
+                    return leaf_score(a.rules, v, leaf_value(a.rules, v, rows, input));
                 }
                 double t = soft_threshold(v.gradient, a.rules.l1);
                 return t * t / (v.hessian + a.rules.l2 + a.rules.category_l2);
             };
-            gain = side(in) + side(out) - parent;
+            gain = side(in, inside.count) + side(out, outside.count) - parent;
         }
         found[reversed] = top_of_block(gain, tops);
         outside_of[reversed] = outside;

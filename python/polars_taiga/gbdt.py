@@ -128,6 +128,7 @@ class GbdtParams(TypedDict, total=False):
     min_data_in_leaf: int
     min_gain: float
     max_delta_step: float | None
+    path_smooth: float | None
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
     bagging_temperature: float | None
@@ -455,6 +456,11 @@ def fit_gbdt(
         limit. Splits are scored by the values that leaves get, but where a tree's leaves are refitted (`"mae"`,
         `"quantile"`) or serve several outputs. (XGBoost: the same; LightGBM: `max_delta_step`; where XGBoost
         limits the values of `"count:poisson"` to 0.7, say so here.)
+    path_smooth
+        Draws the values of nodes with few rows to their parents': of `n` rows, a node's own value counts
+        `n / path_smooth` times its parent's, from the root down; default 0: it is its own. Splits are scored by
+        these values, but where a tree's leaves serve several outputs; leaves that are refitted (`"mae"`,
+        `"quantile"`) are not smoothed. (LightGBM: the same.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

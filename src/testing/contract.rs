@@ -121,6 +121,9 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
                 if case % 5 == 3 {
                     p["max_delta_step"] = json!(0.2);
                 }
+                if case % 5 == 1 {
+                    p["path_smooth"] = json!(20);
+                }
                 if case % 11 == 0 {
                     p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
                 }
@@ -146,6 +149,7 @@ pub fn small_tables(mut visit: impl FnMut(&Table, BoostingParams, u64)) {
                 json!({ "monotone": { "x0": 1, "x1": -1 }, "feature_fraction_level": 0.5, "min_child_weight": 0.2 }),
                 json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 2 }),
                 json!({ "max_delta_step": 0.1, "min_data_in_leaf": 3 }),
+                json!({ "path_smooth": 4.5, "monotone": { "x0": 1 } }),
             ] {
                 case += 1;
                 let mut t = table(500, 140, loss, case);

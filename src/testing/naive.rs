@@ -19,6 +19,7 @@ pub struct Rules {
     pub min_data_in_leaf: usize,
     pub min_gain: f64,
     pub max_delta_step: f64,
+    pub path_smooth: f64,
 }
 
 impl Rules {
@@ -34,6 +35,7 @@ impl Rules {
             min_data_in_leaf: p.min_data_in_leaf as usize,
             min_gain: p.min_gain,
             max_delta_step: p.max_delta_step.unwrap_or(f64::INFINITY),
+            path_smooth: p.path_smooth.unwrap_or(0.0),
         }
     }
 }
@@ -46,7 +48,19 @@ impl Rules {
 
     /// Whether leaves have other values than those that lower the loss most.
     fn moves_values(&self) -> bool {
-        self.max_delta_step < f64::INFINITY
+        self.max_delta_step < f64::INFINITY || self.path_smooth > 0.0
+    }
+
+    /// The value of a leaf of `n` rows: no larger than is allowed, and between its own and its parent's; the root has its own.
+    fn value(&self, g: f64, h: f64, n: usize, parent: Option<f64>) -> f64 {
+        let own = Grown::newton(g, h, self).clamp(-self.max_delta_step, self.max_delta_step);
+        match parent {
+            Some(parent) if self.path_smooth > 0.0 => {
+                let share = n as f64 / self.path_smooth;
+                own * share / (share + 1.0) + parent / (share + 1.0)
+            }
+            _ => own,
+        }
     }
 
     /// By how much a leaf of this value lowers twice the loss of its rows.
@@ -81,8 +95,15 @@ impl Cut {
 
 #[derive(Clone, Debug)]
 pub enum Grown {
-    Leaf { rows: Vec<usize>, gradient: f64, hessian: f64 },
+    Leaf { rows: Vec<usize>, gradient: f64, hessian: f64, value: f64 },
     Inner { cut: Cut, left: Box<Grown>, right: Box<Grown> },
+}
+
+/// A node of a growing tree, and its value.
+#[derive(Clone)]
+struct Node {
+    rows: Vec<usize>,
+    value: f64,
 }
 
 fn threshold(g: f64, l1: f64) -> f64 {
@@ -98,27 +119,41 @@ impl Data<'_> {
         rows.iter().partition(|r| !cut.goes_right(self.columns[cut.feature][**r]))
     }
 
+    fn root(&self, rows: Vec<usize>, rules: &Rules) -> Node {
+        let (g, h) = self.sums(&rows);
+        Node { value: rules.value(g, h, rows.len(), None), rows }
+    }
+
+    fn children(&self, node: &Node, cut: &Cut, rules: &Rules) -> (Node, Node) {
+        let child = |rows: Vec<usize>| {
+            let (g, h) = self.sums(&rows);
+            Node { value: rules.value(g, h, rows.len(), Some(node.value)), rows }
+        };
+        let (left, right) = self.parts(&node.rows, cut);
+        (child(left), child(right))
+    }
+
     /// The score of a node that is not split.
-    fn score(&self, rows: &[usize], rules: &Rules) -> f64 {
-        let (g, h) = self.sums(rows);
+    fn score(&self, node: &Node, rules: &Rules) -> f64 {
+        let (g, h) = self.sums(&node.rows);
         if rules.moves_values() {
-            return rules.score_of_value(g, h, Grown::value(g, h, rules));
+            return rules.score_of_value(g, h, rules.value(g, h, node.rows.len(), Some(node.value)));
         }
         let t = threshold(g, rules.l1);
         if h + rules.l2 > 0.0 { t * t / (h + rules.l2) } else { 0.0 }
     }
 
     /// The score of both children together; none where one is too small.
-    fn split_score(&self, rows: &[usize], cut: &Cut, rules: &Rules) -> Option<f64> {
-        let (left, right) = self.parts(rows, cut);
+    fn split_score(&self, node: &Node, cut: &Cut, rules: &Rules) -> Option<f64> {
+        let (left, right) = self.parts(&node.rows, cut);
         let ((gl, hl), (gr, hr)) = (self.sums(&left), self.sums(&right));
         let large = |n: usize, h: f64| h > 0.0 && h >= rules.min_child_weight && n >= rules.min_data_in_leaf;
         if !large(left.len(), hl) || !large(right.len(), hr) {
             return None;
         }
         if rules.moves_values() {
-            let score = |g: f64, h: f64| rules.score_of_value(g, h, Grown::value(g, h, rules));
-            return Some(score(gl, hl) + score(gr, hr));
+            let score = |g: f64, h: f64, n: usize| rules.score_of_value(g, h, rules.value(g, h, n, Some(node.value)));
+            return Some(score(gl, hl, left.len()) + score(gr, hr, right.len()));
         }
         let (tl, tr) = (threshold(gl, rules.l1), threshold(gr, rules.l1));
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
@@ -156,17 +191,17 @@ impl Data<'_> {
     /// The candidate with the largest gain over all the nodes together; the first of those that
     /// tie. A node that a candidate would leave a child too small in counts as not split; where
     /// limits bind a level, it forbids the candidate unless all its rows go to one side.
-    fn best(&self, nodes: &[&[usize]], rules: &Rules) -> Option<Cut> {
-        let rows: Vec<usize> = nodes.concat();
+    fn best(&self, nodes: &[&Node], rules: &Rules) -> Option<Cut> {
+        let rows: Vec<usize> = nodes.iter().flat_map(|n| n.rows.iter().copied()).collect();
         let parent: f64 = nodes.iter().map(|n| self.score(n, rules)).sum();
         let mut best: Option<Cut> = None;
         for cut in self.candidates(&rows) {
             let scores: Vec<Option<f64>> = nodes.iter().map(|n| self.split_score(n, &cut, rules)).collect();
-            let divides = |n: &[usize]| {
-                let (left, right) = self.parts(n, &cut);
+            let divides = |n: &Node| {
+                let (left, right) = self.parts(&n.rows, &cut);
                 !left.is_empty() && !right.is_empty()
             };
-            let forbids = |(s, n): (&Option<f64>, &&[usize])| s.is_none() && divides(n);
+            let forbids = |(s, n): (&Option<f64>, &&Node)| s.is_none() && divides(n);
             if scores.iter().all(|s| s.is_none()) || (rules.level_limits() && scores.iter().zip(nodes).any(forbids)) {
                 continue;
             }
@@ -179,9 +214,9 @@ impl Data<'_> {
         best
     }
 
-    fn leaf(&self, rows: Vec<usize>) -> Grown {
-        let (gradient, hessian) = self.sums(&rows);
-        Grown::Leaf { rows, gradient, hessian }
+    fn leaf(&self, node: Node) -> Grown {
+        let (gradient, hessian) = self.sums(&node.rows);
+        Grown::Leaf { rows: node.rows, gradient, hessian, value: node.value }
     }
 
     fn inner(&self, cut: Cut, left: Grown, right: Grown) -> Grown {
@@ -190,70 +225,71 @@ impl Data<'_> {
 
     /// Grows a tree on `rows`.
     pub fn grow(&self, rows: Vec<usize>, rules: &Rules) -> Grown {
+        let root = self.root(rows, rules);
         match rules.policy {
             Policy::Symmetric => {
-                let cuts = self.symmetric_cuts(rows.clone(), rules);
-                self.by_cuts(rows, &cuts)
+                let cuts = self.symmetric_cuts(root.clone(), rules);
+                self.by_cuts(root, &cuts, rules)
             }
-            Policy::Depthwise => self.depthwise(rows, rules, 0),
-            Policy::Leafwise => self.leafwise(rows, rules),
+            Policy::Depthwise => self.depthwise(root, rules, 0),
+            Policy::Leafwise => self.leafwise(root, rules),
         }
     }
 
-    fn symmetric_cuts(&self, rows: Vec<usize>, rules: &Rules) -> Vec<Cut> {
-        let (mut nodes, mut cuts) = (vec![rows], vec![]);
+    fn symmetric_cuts(&self, root: Node, rules: &Rules) -> Vec<Cut> {
+        let (mut nodes, mut cuts) = (vec![root], vec![]);
         while cuts.len() < rules.depth {
-            let open: Vec<&[usize]> = nodes.iter().filter(|n| self.searched(n, rules)).map(|n| &n[..]).collect();
+            let open: Vec<&Node> = nodes.iter().filter(|n| self.searched(&n.rows, rules)).collect();
             let Some(cut) = self.best(&open, rules) else { break };
             cuts.push(cut);
-            nodes = nodes.iter().flat_map(|n| <[Vec<usize>; 2]>::from(self.parts(n, &cut))).collect();
+            nodes = nodes.iter().flat_map(|n| <[Node; 2]>::from(self.children(n, &cut, rules))).collect();
         }
         cuts
     }
 
-    fn by_cuts(&self, rows: Vec<usize>, cuts: &[Cut]) -> Grown {
-        let Some((cut, rest)) = cuts.split_first() else { return self.leaf(rows) };
-        let (left, right) = self.parts(&rows, cut);
-        self.inner(*cut, self.by_cuts(left, rest), self.by_cuts(right, rest))
+    fn by_cuts(&self, node: Node, cuts: &[Cut], rules: &Rules) -> Grown {
+        let Some((cut, rest)) = cuts.split_first() else { return self.leaf(node) };
+        let (left, right) = self.children(&node, cut, rules);
+        self.inner(*cut, self.by_cuts(left, rest, rules), self.by_cuts(right, rest, rules))
     }
 
-    fn depthwise(&self, rows: Vec<usize>, rules: &Rules, depth: usize) -> Grown {
-        if depth == rules.depth || !self.searched(&rows, rules) {
-            return self.leaf(rows);
+    fn depthwise(&self, node: Node, rules: &Rules, depth: usize) -> Grown {
+        if depth == rules.depth || !self.searched(&node.rows, rules) {
+            return self.leaf(node);
         }
-        let Some(cut) = self.best(&[&rows], rules) else { return self.leaf(rows) };
-        let (left, right) = self.parts(&rows, &cut);
+        let Some(cut) = self.best(&[&node], rules) else { return self.leaf(node) };
+        let (left, right) = self.children(&node, &cut, rules);
         self.inner(cut, self.depthwise(left, rules, depth + 1), self.depthwise(right, rules, depth + 1))
     }
 
     /// The open leaf with the largest gain first; at a tie the one that was made first.
-    fn leafwise(&self, rows: Vec<usize>, rules: &Rules) -> Grown {
-        struct Node {
-            rows: Vec<usize>,
+    fn leafwise(&self, root: Node, rules: &Rules) -> Grown {
+        struct Open {
+            node: Node,
             depth: usize,
             cut: Option<Cut>,
             children: Option<(usize, usize)>,
         }
-        let new = |rows: Vec<usize>, depth: usize| {
-            let cut = if depth < rules.depth && self.searched(&rows, rules) { self.best(&[&rows], rules) } else { None };
-            Node { rows, depth, cut, children: None }
+        let new = |node: Node, depth: usize| {
+            let cut = if depth < rules.depth && self.searched(&node.rows, rules) { self.best(&[&node], rules) } else { None };
+            Open { node, depth, cut, children: None }
         };
-        let mut nodes = vec![new(rows, 0)];
+        let mut nodes = vec![new(root, 0)];
         let mut leaves = 1;
         while leaves < rules.leaves {
             let open = (0..nodes.len()).filter(|i| nodes[*i].children.is_none() && nodes[*i].cut.is_some());
             let gain = |i: usize| nodes[i].cut.map_or(0.0, |c| c.gain);
             let Some(best) = open.reduce(|a, b| if gain(b) > gain(a) { b } else { a }) else { break };
-            let (left, right) = self.parts(&nodes[best].rows, &nodes[best].cut.unwrap());
+            let (left, right) = self.children(&nodes[best].node, &nodes[best].cut.unwrap(), rules);
             let depth = nodes[best].depth + 1;
             nodes[best].children = Some((nodes.len(), nodes.len() + 1));
             nodes.push(new(left, depth));
             nodes.push(new(right, depth));
             leaves += 1;
         }
-        fn build(data: &Data<'_>, nodes: &[Node], i: usize) -> Grown {
+        fn build(data: &Data<'_>, nodes: &[Open], i: usize) -> Grown {
             match nodes[i].children {
-                None => data.leaf(nodes[i].rows.clone()),
+                None => data.leaf(nodes[i].node.clone()),
                 Some((l, r)) => data.inner(nodes[i].cut.unwrap(), build(data, nodes, l), build(data, nodes, r)),
             }
         }
@@ -268,15 +304,10 @@ impl Grown {
         if divisor > 0.0 { -threshold(gradient, rules.l1) / divisor } else { 0.0 }
     }
 
-    /// The value of a leaf: no larger than is allowed.
-    pub fn value(gradient: f64, hessian: f64, rules: &Rules) -> f64 {
-        Grown::newton(gradient, hessian, rules).clamp(-rules.max_delta_step, rules.max_delta_step)
-    }
-
     /// Calls `visit` for each leaf, from left to right.
     pub fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a [usize], f64, f64)) {
         match self {
-            Grown::Leaf { rows, gradient, hessian } => visit(rows, *gradient, *hessian),
+            Grown::Leaf { rows, gradient, hessian, .. } => visit(rows, *gradient, *hessian),
             Grown::Inner { left, right, .. } => {
                 left.leaves(visit);
                 right.leaves(visit);
@@ -331,10 +362,10 @@ fn assert_node(m: &Model, tree: &Tree, at: At, naive: &Grown, rules: &Rules, rat
             assert_node(m, tree, children.1, right, rules, rate, path);
             path.pop();
         }
-        (Grown::Leaf { rows, gradient, hessian }, None, Some(leaf)) => {
+        (Grown::Leaf { rows, hessian, value, .. }, None, Some(leaf)) => {
             assert_eq!(leaf.count as usize, rows.len(), "below {path:?} under {rules:?}");
             let close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-            let value = rate * Grown::value(*gradient, *hessian, rules);
+            let value = rate * value;
             assert!(close(leaf.value as f64 * m.scale, value), "{} {value} below {path:?} under {rules:?}", leaf.value as f64 * m.scale);
             assert!(close(leaf.weight as f64, *hessian), "{} {hessian} below {path:?} under {rules:?}", leaf.weight);
         }

@@ -272,6 +272,37 @@ def test_limited_leaves_are_those_of_the_peer_tree_by_tree(
     assert not np.allclose(predict(df, model), predict(df, df.taiga.fit_gbdt("y", names(df), **common)), atol=1e-2)
 
 
+@pytest.mark.parametrize("smooth", [1.0, 30.0])
+@pytest.mark.parametrize("more", [{}, {"max_delta_step": 0.5}, {"min_data_in_leaf": 8}], ids=str)
+@pytest.mark.parametrize(("trees", "rate"), [(1, 1.0), (5, 0.3)])
+@pytest.mark.filterwarnings("ignore")
+def test_smoothed_leaves_are_those_of_lightgbm_tree_by_tree(
+    smooth: float, more: dict[str, Any], trees: int, rate: float
+) -> None:
+    df = numbers(rows=1_000, seed=2)
+    x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
+    common: dict[str, Any] = {"rounds": trees, "learning_rate": rate, "policy": "leafwise", "leaves": 12, **more}
+    model = df.taiga.fit_gbdt("y", names(df), path_smooth=smooth, l2=1.0, min_child_weight=0.0, **common)
+    settings = {"min_child_samples": more.get("min_data_in_leaf", 2)}
+    settings |= {"max_delta_step": more["max_delta_step"]} if "max_delta_step" in more else {}
+    peer = of_lightgbm(x, y, trees, rate, path_smooth=smooth, **settings)
+    np.testing.assert_allclose(predict(df, model), peer, atol=2e-4)
+
+
+@policies
+def test_the_more_values_are_smoothed_the_less_do_leaves_differ(policy: Any) -> None:
+    df = numbers()
+    fit: dict[str, Any] = {"rounds": 3, "policy": policy, "learning_rate": 1.0}
+    spread = [
+        predict(df, df.taiga.fit_gbdt("y", names(df), path_smooth=smooth, **fit)).std()
+        for smooth in (0.0, 5.0, 100.0, 1e4, 1e9)
+    ]
+    assert spread == sorted(spread, reverse=True)
+    assert spread[-1] < 1e-3 * spread[0]
+    free = df.taiga.fit_gbdt("y", names(df), **fit)
+    np.testing.assert_array_equal(predict(df, free), predict(df, df.taiga.fit_gbdt("y", names(df), path_smooth=0, **fit)))
+
+
 @policies
 @pytest.mark.parametrize("loss", ["rmse", "mae", "huber", "logloss", "poisson"])
 def test_no_leaf_is_larger_than_max_delta_step(policy: Any, loss: Any) -> None:

@@ -90,6 +90,7 @@ class GbdtRanker(Gbdt):
         min_data_in_leaf: int = 0,
         min_gain: float = 0.0,
         max_delta_step: float | None = None,
+        path_smooth: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
         row_fraction: float | None = None,
         bagging_temperature: float | None = None,

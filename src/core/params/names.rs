@@ -269,7 +269,7 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (&["output_borders"], "`Model.borders` has the borders"),
     (
-        &["path_smooth", "refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],
+        &["refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],
         "there is no such regularisation; see l2=, l1= and min_gain=",
     ),
     (

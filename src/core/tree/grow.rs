@@ -7,7 +7,7 @@ pub use whole::WholeTree;
 
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
-use super::split::{Scales, SplitRules, Sums};
+use super::split::{Inherited, Scales, SplitRules, Sums};
 use super::steps::GrowSteps;
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
@@ -32,7 +32,8 @@ struct GrowingNode {
     id: NodeId,
     sums: Sums,
     depth: u32,
-    bounds: (f64, f64),
+    /// What it hands on to its children.
+    inherited: Inherited,
     /// The columns on the path from the root, where interactions are constrained.
     path: Vec<u32>,
 }
@@ -146,7 +147,9 @@ pub fn grow<S: GrowSteps + ?Sized>(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<GrownTree> {
     let rules = SplitRules::new(params, begun.scales);
-    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, bounds: params.split.value_bounds(), path: vec![] };
+    let (gradient, hessian) = rules.values(begun.sums);
+    let inherited = Inherited { value: rules.own_value(gradient, hessian), ..Inherited::NOTHING };
+    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, inherited, path: vec![] };
     let choice = FeatureChoice::new(params, features, begun.tree);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
@@ -155,7 +158,7 @@ pub fn grow<S: GrowSteps + ?Sized>(
         Policy::Depthwise => growth.depthwise(root)?,
         Policy::Leafwise => growth.leafwise(root)?,
     };
-    let bounds = leaves.iter().map(|l| l.bounds).collect();
+    let bounds = leaves.iter().map(|l| l.inherited.bounds).collect();
     let gain_exponent = growth.gains.exponent();
     Ok(GrownTree { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
 }
@@ -277,7 +280,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 
     fn search_node(&self, node: &GrowingNode) -> SearchNode {
-        SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features: None }
+        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None }
     }
 
     /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its
@@ -292,24 +295,29 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let new = self.features.columns(candidate.feature).iter().filter(|c| !node.path.contains(c));
             path.extend(new);
         }
-        let (mut left_bounds, mut right_bounds) = (node.bounds, node.bounds);
+        let (mut left_bounds, mut right_bounds) = (node.inherited.bounds, node.inherited.bounds);
+        let value = |s: Sums, inherited: &Inherited| {
+            let (g, h) = self.rules.values(s);
+            self.rules.leaf_value(g, h, s.count as f64, inherited)
+        };
         let direction = self.rules.monotone.get(candidate.feature as usize).copied().unwrap_or(0);
         if direction != 0 {
             // Values on both sides of a constrained split keep to their side of the middle.
-            let value = |s: Sums| {
-                let (g, h) = self.rules.values(s);
-                self.rules.leaf_value(g, h, node.bounds)
-            };
-            let middle = 0.5 * (value(left) + value(right));
+            let middle = 0.5 * (value(left, &node.inherited) + value(right, &node.inherited));
             if direction > 0 {
                 (left_bounds.1, right_bounds.0) = (middle, middle);
             } else {
                 (left_bounds.0, right_bounds.1) = (middle, middle);
             }
         }
+        let hand_on = |sums: Sums, bounds: (f64, f64)| {
+            let inherited = Inherited { bounds, ..node.inherited };
+            if self.rules.path_smooth > 0.0 { Inherited { value: value(sums, &inherited), ..inherited } } else { inherited }
+        };
         let depth = node.depth + 1;
-        let l = GrowingNode { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
-        let r = GrowingNode { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
+        let (of_left, of_right) = (hand_on(left, left_bounds), hand_on(right, right_bounds));
+        let l = GrowingNode { id: self.next, sums: left, depth, inherited: of_left, path: path.clone() };
+        let r = GrowingNode { id: self.next + 1, sums: right, depth, inherited: of_right, path };
         self.next += 2;
         (l, r)
     }

@@ -30,29 +30,26 @@ pub struct SplitParams {
     pub min_gain: f64,
     /// The largest absolute value of a leaf; infinite where there is no limit.
     pub max_delta_step: f64,
+    /// How many rows a leaf needs for its value to be as much its own as its parent's; 0: it is its own.
+    pub path_smooth: f64,
     pub categories: CategoryRules,
 }
 
 impl SplitParams {
     /// Returns whether leaves may have other values than those that lower the loss most, monotone constraints aside.
     pub fn moves_values(&self) -> bool {
-        self.max_delta_step < f64::INFINITY
+        self.max_delta_step < f64::INFINITY || self.path_smooth > 0.0
     }
 
     /// Returns them for splits that know nothing of what moves the values of leaves.
     pub fn without_values(self) -> SplitParams {
-        SplitParams { max_delta_step: f64::INFINITY, ..self }
-    }
-
-    /// Returns the bounds of any leaf's value.
-    pub fn value_bounds(&self) -> (f64, f64) {
-        (-self.max_delta_step, self.max_delta_step)
+        SplitParams { max_delta_step: f64::INFINITY, path_smooth: 0.0, ..self }
     }
 
     /// Returns them beside gradients and hessians in these units: a gradient has the unit of the gradients and of the weights, a
     /// hessian that of the weights, a value the one over the other, a gain the square of the one over the other.
     pub fn in_units(self, gradient_unit: f64, weight_unit: f64) -> SplitParams {
-        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, max_delta_step, categories } = self;
+        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, max_delta_step, path_smooth, categories } = self;
         let CategoryRules { smooth, l2: more, most } = categories;
         SplitParams {
             l1: l1 / gradient_unit / weight_unit,
@@ -61,6 +58,7 @@ impl SplitParams {
             min_data_in_leaf,
             min_gain: min_gain / gradient_unit / gradient_unit / weight_unit,
             max_delta_step: max_delta_step / gradient_unit,
+            path_smooth,
             categories: CategoryRules { smooth: smooth / weight_unit, l2: more / weight_unit, most },
         }
     }
@@ -92,7 +90,7 @@ impl TreeParams {
 
     /// Returns whether exact row counts are needed besides the hessian sums.
     pub fn counts_rows(&self) -> bool {
-        self.split.min_data_in_leaf > 0 || self.level_limits()
+        self.split.min_data_in_leaf > 0 || self.split.path_smooth > 0.0 || self.level_limits()
     }
 }
 

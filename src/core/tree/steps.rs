@@ -1,6 +1,6 @@
 //! What a device does while a tree grows.
 
-use super::split::{SplitRules, Sums};
+use super::split::{Inherited, SplitRules, Sums};
 use crate::error::Result;
 
 /// The index of a node inside the tree that grows; the root is 0.
@@ -11,8 +11,7 @@ pub type NodeId = u32;
 pub struct SearchNode {
     pub id: NodeId,
     pub sums: Sums,
-    /// Bounds of the node's value under monotone constraints.
-    pub bounds: (f64, f64),
+    pub inherited: Inherited,
     /// The features (ascending) that may split it; `None`: all of the groups that are open.
     pub features: Option<Vec<u32>>,
 }

@@ -101,7 +101,7 @@ pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: 
     // Equal ones in the order of their codes.
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let most = (c.most as usize).min(order.len().div_ceil(2));
-    let parent = rules.node_score(node.sums, node.bounds);
+    let parent = rules.node_score(node.sums, &node.inherited);
     let mut best: Option<(f64, Sums, bool, usize)> = None;
     for reversed in [false, true] {
         let mut inside = Sums::default();
@@ -115,7 +115,7 @@ pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: 
             if !rules.large_enough(outside) {
                 break;
             }
-            let gain = rules.category_score(inside, node.bounds) + rules.category_score(outside, node.bounds) - parent;
+            let gain = rules.category_score(inside, &node.inherited) + rules.category_score(outside, &node.inherited) - parent;
             if gain > rules.min_gain && best.is_none_or(|b| gain > b.0) {
                 best = Some((gain, outside, reversed, n));
             }

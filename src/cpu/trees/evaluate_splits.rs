@@ -66,7 +66,7 @@ impl FeatureShare {
         let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
         let mut steps = BorderSums::new();
         let mut out = [0.0; MAX_BINS];
-        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
         let dense = if many_at_a_time(rules) { DENSE_NODE } else { 1 };
         for k in 0..self.features.len() {
             // What has just been merged is still in the nearest cache when it is searched.
@@ -119,7 +119,7 @@ impl FeatureShare {
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Option<Candidate> {
-        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
         let packed = self.begin(merge);
         let best = find_level_split(self, (merge, &packed), nodes, places, features, rules, &parents);
         [best, self.sparse.find_level_split(nodes, places, rules, &parents)]
@@ -178,9 +178,9 @@ impl FeatureShare {
         best
     }
 
-    fn context<'a>(&self, node: &SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
+    fn context<'a>(&self, node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
         let direction = rules.monotone.get(feature).copied().unwrap_or(0);
-        Context { rules, total: node.sums, bounds: node.bounds, direction, too_small }
+        Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small }
     }
 
     fn missing(&self, bins: &NodeBins<'_>, feature: &CodedFeature) -> Sums {

@@ -215,7 +215,7 @@ impl SparseBinShare {
             let words = self.slot(slot);
             self.scores(words, node, rules, f64::NEG_INFINITY, &mut scratch);
             let (largest, k) = self.first_allowed(&scratch.scores, node);
-            let parent = rules.node_score(node.sums, node.bounds);
+            let parent = rules.node_score(node.sums, &node.inherited);
             let candidate = Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain: largest - parent };
             if candidate.gain > rules.min_gain {
                 let left = self.left(&self.single[k], words, total);
@@ -255,7 +255,7 @@ impl SparseBinShare {
         }
         for (single, out) in self.single.iter().zip(&mut scratch.scores) {
             let direction = rules.monotone.get(single.feature as usize).copied().unwrap_or(0);
-            let context = Context { rules, total: node.sums, bounds: node.bounds, direction, too_small };
+            let context = Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small };
             *out = score(self.left(single, words, node.sums), &context);
         }
     }

@@ -1,13 +1,13 @@
 //! The scores of candidate splits, many at a time, by the formula of [`taiga_core::tree::split`].
 
 use super::bins::{BorderSums, LANES, MAX_BINS};
-use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
+use taiga_core::tree::split::{Inherited, SplitRules, Sums, soft_threshold};
 
 /// The node, feature and rules that candidates are scored under.
 pub struct Context<'a> {
     pub rules: &'a SplitRules,
     pub total: Sums,
-    pub bounds: (f64, f64),
+    pub inherited: &'a Inherited,
     pub direction: i8,
     /// The score of a candidate with a child that is too small, unless [`SplitRules::level_limits`] forbid it.
     pub too_small: f64,
@@ -56,7 +56,7 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
         return (tl * tl * dr + tr * tr * dl) / (dl * dr);
     }
-    let (wl, wr) = (rules.leaf_value(gl, hl, c.bounds), rules.leaf_value(gr, hr, c.bounds));
+    let (wl, wr) = (rules.leaf_value(gl, hl, left.count as f64, c.inherited), rules.leaf_value(gr, hr, right.count as f64, c.inherited));
     if (wr - wl) * (c.direction as f64) < 0.0 {
         return f64::NEG_INFINITY;
     }
@@ -171,6 +171,7 @@ mod tests {
                     min_data_in_leaf: [0, 5][below(2) as usize],
                     min_gain: 0.0,
                     max_delta_step: f64::INFINITY,
+                    path_smooth: 0.0,
                     categories: Default::default(),
                 },
                 level_limits: below(2) == 1,
@@ -186,8 +187,13 @@ mod tests {
             steps.len = n;
             let missing = Sums { gradient: below(9) - 4, hessian: below(3), count: below(2) };
             let total = sum + Sums { gradient: below(9) - 4, hessian: below(30), count: below(8) };
-            let c =
-                Context { rules: &rules, total, bounds: (0.0, 0.0), direction: 0, too_small: [-1.0, f64::NEG_INFINITY][below(2) as usize] };
+            let c = Context {
+                rules: &rules,
+                total,
+                inherited: &Inherited::NOTHING,
+                direction: 0,
+                too_small: [-1.0, f64::NEG_INFINITY][below(2) as usize],
+            };
             let mut out = [0.0; MAX_BINS];
             scores(&steps, missing, &c, &mut out, n);
             for (i, many) in out[..n].iter().enumerate() {

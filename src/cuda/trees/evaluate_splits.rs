@@ -103,12 +103,13 @@ impl CudaTrees<'_> {
                 let state = self.groups[*g].state(node.id);
                 split_inputs.push(SplitInput {
                     sums: node.sums.into(),
-                    low: node.bounds.0,
-                    high: node.bounds.1,
+                    low: node.inherited.bounds.0,
+                    high: node.inherited.bounds.1,
                     slot: self.slot_of(node.id) as u32,
                     minus: if let HistogramState::Rest(slot) = state { slot as i32 } else { -1 },
                     features: *place,
                     state: SEARCHED,
+                    value: node.inherited.value,
                 });
                 self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }

@@ -153,6 +153,9 @@ learner_params! {
         pub min_gain: f64 = 0.0 => NotNegative,
         /// The largest absolute value of a leaf before the learning rate, in units of scores; no limit unless told.
         pub max_delta_step: Option<f64> = None => Positive,
+        /// How many rows a node needs for its value to be as much its own as its parent's: of `n` rows, its own counts `n / path_smooth`
+        /// times the parent's; 0 unless told: it is its own.
+        pub path_smooth: Option<f64> = None => NotNegative,
 
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
@@ -500,6 +503,7 @@ impl BoostingParams {
             min_data_in_leaf: self.min_data_in_leaf as i64,
             min_gain: self.min_gain,
             max_delta_step: self.max_delta_step.unwrap_or(f64::INFINITY),
+            path_smooth: self.path_smooth.unwrap_or(0.0),
             categories: CategoryRules { smooth: self.cat_smooth, l2: self.cat_l2, most: self.max_cat_threshold },
         }
     }

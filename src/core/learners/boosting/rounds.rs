@@ -225,13 +225,8 @@ impl Rounds<'_> {
         let units = self.units(output);
         let values: Vec<f64> = match self.loss.leaf_rule(output) {
             LeafRule::Newton => {
-                // Leaves that several outputs share have no bounds but each output's own.
                 let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
-                let value = |(s, b): (&LeafSums, &(f64, f64))| match &own {
-                    Some(own) => own.leaf_value(s.gradient, s.hessian, own.value_bounds()),
-                    None => grown.rules.leaf_value(s.gradient, s.hessian, *b),
-                };
-                sums.iter().zip(&grown.bounds).map(value).collect()
+                super::leaf_values::leaf_values(&grown.tree, own.as_ref().unwrap_or(&grown.rules), &sums, &grown.bounds)
             }
             LeafRule::Quantile(alpha) => {
                 let mut values = backend.leaf_quantiles(of_set, alpha)?;

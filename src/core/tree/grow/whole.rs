@@ -1,6 +1,6 @@
 //! Trees that a device has grown whole: from a heap of splits to what the grower would have made of them.
 
-use super::super::split::{Scales, SplitRules};
+use super::super::split::{Inherited, Scales, SplitRules};
 use super::super::{Leaf, Policy, Tree, TreeParams};
 use super::{Branches, GainUnit, GrowingNode, GrownTree};
 use crate::tree::split::Sums;
@@ -65,7 +65,7 @@ impl WholeTree {
 impl GrowingNode {
     /// Returns a node of which nothing but its place counts any more.
     fn leaf(id: NodeId) -> GrowingNode {
-        GrowingNode { id, sums: Sums::default(), depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] }
+        GrowingNode { id, sums: Sums::default(), depth: 0, inherited: Inherited::NOTHING, path: vec![] }
     }
 }
 
@@ -170,6 +170,7 @@ mod tests {
                     min_data_in_leaf: 0,
                     min_gain: 0.0,
                     max_delta_step: f64::INFINITY,
+                    path_smooth: 0.0,
                     categories: CategoryRules::default(),
                 },
                 feature_fraction: 1.0,

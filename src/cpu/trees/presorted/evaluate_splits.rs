@@ -120,10 +120,10 @@ fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums,
 fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &mut [f64]) {
     let NodeContext { search, rules, first, too_small } = *node;
     for (i, o) in out.iter_mut().enumerate() {
-        let count = if rules.min_data_in_leaf > 0 || rules.level_limits { hessian[i] as i64 } else { 0 };
+        let count = if rules.counts_rows() { hessian[i] as i64 } else { 0 };
         let left = Sums { gradient: gradient[i] as i64, hessian: hessian[i] as i64, count };
         let direction = rules.monotone.get(first + i % LANES).copied().unwrap_or(0);
-        *o = score(left, &Context { rules, total: search.sums, bounds: search.bounds, direction, too_small });
+        *o = score(left, &Context { rules, total: search.sums, inherited: &search.inherited, direction, too_small });
     }
 }
 
@@ -145,7 +145,7 @@ pub fn find_splits(
 
 #[inline(always)]
 fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
-    let parent = rules.node_score(node.sums, node.bounds);
+    let parent = rules.node_score(node.sums, &node.inherited);
     let mut best = None;
     for (block, any_missing) in sorted.missing.iter().enumerate() {
         let entries = sorted.entries(place, block);
@@ -215,7 +215,7 @@ pub fn find_level_split(
         .level
         .take()
         .unwrap_or_else(|| Box::new(LevelScores { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
-    let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+    let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
     let parent: f64 = parents.iter().sum();
     let mut best: Option<Candidate> = None;
     for block in 0..sorted.missing.len() {

@@ -72,6 +72,9 @@ fn weighted_quantiles() {
         (20_000, "symmetric", json!({ "max_delta_step": 0.2 })),
         (20_000, "depthwise", json!({ "max_delta_step": 0.2, "monotone": { "x0": 1 } })),
         (20_000, "leafwise", json!({ "loss": "mae", "max_delta_step": 0.2 })),
+        (20_000, "symmetric", json!({ "path_smooth": 30 })),
+        (20_000, "depthwise", json!({ "path_smooth": 30, "monotone": { "x0": 1 }, "row_sample": "goss" })),
+        (20_000, "leafwise", json!({ "path_smooth": 3.5, "max_delta_step": 0.4, "min_data_in_leaf": 4 })),
         (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
         (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
     ]

@@ -249,6 +249,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "feature_fraction_level": 0.5 }),
         json!({ "l1": 0.5, "min_gain": 0.01, "monotone": { "x0": 1 } }),
         json!({ "max_delta_step": 0.3 }),
+        json!({ "path_smooth": 12, "row_sample": "mvs" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
     numbers.weight = Some((0..5_000).map(|i| 0.25 + (i % 7) as f64).collect());
