@@ -57,6 +57,8 @@ struct SplitInput {  // shared with the host
     uint32_t features;  // the first word of the bits of those that may split it; ~0: all may
     uint32_t state;
     double value;  // its own, which smoothing draws its children's to
+    // Whether it may be divided at one border alone of each feature, and the word from which on these are, four a word.
+    uint32_t drawn, draws;
 };
 
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;

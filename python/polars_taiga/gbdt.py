@@ -129,6 +129,7 @@ class GbdtParams(TypedDict, total=False):
     min_gain: float
     max_delta_step: float | None
     path_smooth: float | None
+    extra_trees: bool
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
     bagging_temperature: float | None
@@ -461,6 +462,11 @@ def fit_gbdt(
         `n / path_smooth` times its parent's, from the root down; default 0: it is its own. Splits are scored by
         these values, but where a tree's leaves serve several outputs; leaves that are refitted (`"mae"`,
         `"quantile"`) are not smoothed. (LightGBM: the same.)
+    extra_trees
+        Whether a node may be divided at one border alone of each feature, drawn at random for each node (under
+        `"symmetric"` for each level), of the subsets of categories of `cat_method="partition"` at one length;
+        default False. The best of these features is taken, so that trees differ more and fit less closely (Geurts
+        et al., "Extremely randomized trees", 2006). (LightGBM: the same.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

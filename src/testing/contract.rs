@@ -121,6 +121,9 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
                 if case % 5 == 3 {
                     p["max_delta_step"] = json!(0.2);
                 }
+                if case % 4 == 3 {
+                    p["extra_trees"] = json!(true);
+                }
                 if case % 5 == 1 {
                     p["path_smooth"] = json!(20);
                 }
@@ -150,6 +153,7 @@ pub fn small_tables(mut visit: impl FnMut(&Table, BoostingParams, u64)) {
                 json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 2 }),
                 json!({ "max_delta_step": 0.1, "min_data_in_leaf": 3 }),
                 json!({ "path_smooth": 4.5, "monotone": { "x0": 1 } }),
+                json!({ "extra_trees": true, "min_data_in_leaf": 2, "feature_fraction": 0.7 }),
             ] {
                 case += 1;
                 let mut t = table(500, 140, loss, case);

@@ -165,6 +165,7 @@ fn limits(drawn: &mut Value, t: &Table, dice: &mut Dice) {
         ("min_child_weight", 0.4, json!(one_of(dice, &[0.0, 0.5, 20.0]))),
         ("min_data_in_leaf", 0.3, json!(dice.below(30))),
         ("min_gain", 0.2, json!(0.01)),
+        ("extra_trees", 0.25, json!(true)),
         ("path_smooth", 0.2, json!(one_of(dice, &[0.0, 0.5, 7.0, 1000.0]))),
         ("max_delta_step", 0.2, json!(one_of(dice, &[0.05, 0.3, 2.0, 1e6]))),
         ("feature_fraction", 0.3, json!(0.7)),

@@ -91,6 +91,7 @@ class GbdtRanker(Gbdt):
         min_gain: float = 0.0,
         max_delta_step: float | None = None,
         path_smooth: float | None = None,
+        extra_trees: bool = False,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
         row_fraction: float | None = None,
         bagging_temperature: float | None = None,

@@ -23,6 +23,7 @@ pub enum Purpose {
     RankingLoss,
     HiddenRows,
     CrossValidation,
+    DrawnBorders,
 }
 
 /// Mixes 64 bits by SplitMix64's finalizer.

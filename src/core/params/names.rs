@@ -47,6 +47,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["min_hessian", "min_sum_hessian", "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf"], &["min_child_weight"]),
     (&["min_child_samples", "min_data", "min_data_per_leaf", "min_samples_leaf"], &["min_data_in_leaf"]),
     (&["gamma", "min_gain_to_split", "min_impurity_decrease", "min_split_gain", "min_split_loss"], &["min_gain"]),
+    (&["extra_tree"], &["extra_trees"]),
     (&["max_leaf_output", "max_tree_output", "poisson_max_delta_step"], &["max_delta_step"]),
     (&["bootstrap_type", "data_sample_strategy", "sampling_method"], &["row_sample"]),
     (&["bagging", "bagging_fraction", "sub_row", "subsample"], &["row_fraction", "bootstrap"]),
@@ -226,7 +227,6 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "leave it out: there are no dropouts (DART)",
     ),
-    (&["extra_trees", "extra_tree"], "splits are searched among all borders; fit_forest has splitter=\"random\""),
     (&["num_parallel_tree"], "leave it out: a round is a tree; fit_forest fits forests"),
     (
         &["monotone_constraints_method", "monotone_constraining_method", "mc_method"],

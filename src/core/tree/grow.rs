@@ -10,8 +10,9 @@ use super::params::{Policy, TreeParams};
 use super::split::{Inherited, Scales, SplitRules, Sums};
 use super::steps::GrowSteps;
 use crate::error::{Error, Result};
-use crate::numerics::random::{Purpose, Random};
+use crate::numerics::random::{Purpose, Random, below};
 use crate::tree::steps::{Candidate, Division, NodeId, SearchNode};
+use std::sync::Arc;
 
 /// A tree whose leaves have no values yet.
 pub struct GrownTree {
@@ -34,6 +35,8 @@ struct GrowingNode {
     depth: u32,
     /// What it hands on to its children.
     inherited: Inherited,
+    /// Keyed by the path to the node, whatever its number.
+    random: Random,
     /// The columns on the path from the root, where interactions are constrained.
     path: Vec<u32>,
 }
@@ -54,6 +57,9 @@ pub trait Features<S: ?Sized> {
 
     /// Returns the table's columns that a feature is made of, as interaction constraints count them.
     fn columns(&self, feature: u32) -> &[u32];
+
+    /// Returns how many borders a feature has; none where it is one of categories.
+    fn borders(&self, feature: u32) -> Option<u32>;
 }
 
 /// The features that may split a node, by draws and by interaction constraints.
@@ -87,6 +93,23 @@ impl<'a> FeatureChoice<'a> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
         draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
+    }
+
+    /// Draws the border of each feature that may divide a node, or the nodes of a level, by the node's or the level's numbers.
+    fn borders<S: ?Sized>(&self, random: Random, features: &dyn Features<S>) -> Option<Arc<[u8]>> {
+        if !self.params.extra_trees {
+            return None;
+        }
+        let open = features.open_features();
+        let mut borders = vec![0; open.iter().max().map_or(0, |last| *last as usize + 1)];
+        for (place, feature) in open.iter().enumerate() {
+            let bits = random.u64(place as u64);
+            borders[*feature as usize] = match features.borders(*feature) {
+                Some(count) => below(bits, count.max(1)) as u8,
+                None => (bits >> 56) as u8,
+            };
+        }
+        Some(borders.into())
     }
 
     /// Returns those whose columns stand with all columns of `path` in one of the interaction groups. A column outside all groups
@@ -126,11 +149,12 @@ pub struct Root {
     pub scales: Scales,
 }
 
-/// Returns whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no
+/// Returns whether nothing but the limits decides what a tree becomes: no draws of features or borders, no constraints on how they meet, no
 /// groups opened on the way, no leaves of other values than those that lower the loss most. A device may then work ahead of what it is asked for.
 pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
     let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
-    everywhere && params.interaction.is_empty() && !params.split.moves_values() && !features.may_open()
+    let free = params.interaction.is_empty() && !params.split.moves_values() && !params.extra_trees;
+    everywhere && free && !features.may_open()
 }
 
 /// Grows a tree that has begun. `least_gain`: the least gain that a leaf was divided for in the last such tree under
@@ -149,7 +173,8 @@ pub fn grow<S: GrowSteps + ?Sized>(
     let rules = SplitRules::new(params, begun.scales);
     let (gradient, hessian) = rules.values(begun.sums);
     let inherited = Inherited { value: rules.own_value(gradient, hessian), ..Inherited::NOTHING };
-    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, inherited, path: vec![] };
+    let random = Random::new(params.seed, Purpose::DrawnBorders, begun.tree);
+    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, inherited, random, path: vec![] };
     let choice = FeatureChoice::new(params, features, begun.tree);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
@@ -208,6 +233,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// Grows a symmetric tree: one split for each level, until none gains.
     fn symmetric(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut splits = vec![];
+        let random = root.random;
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
             self.check()?;
@@ -218,7 +244,11 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             }
             self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
-            search.iter_mut().for_each(|n| n.features.clone_from(&level));
+            let borders = self.choice.borders(random.child(depth as u64), self.features);
+            for node in &mut search {
+                node.features.clone_from(&level);
+                node.borders.clone_from(&borders);
+            }
             let Some((candidate, left_sums)) = self.steps.find_level_split(&search, &self.rules)? else { break };
             splits.push(self.gains.split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
@@ -254,7 +284,10 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
             self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.level(depth, self.features);
-            search.iter_mut().zip(&open).for_each(|(s, n)| s.features = self.choice.node(&level, n, self.features));
+            for (s, n) in search.iter_mut().zip(&open) {
+                s.features = self.choice.node(&level, n, self.features);
+                s.borders = self.choice.borders(n.random, self.features);
+            }
             let found = self.steps.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
             let mut divisions = Vec::with_capacity(open.len());
@@ -280,7 +313,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 
     fn search_node(&self, node: &GrowingNode) -> SearchNode {
-        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None }
+        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None, borders: None }
     }
 
     /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its
@@ -316,8 +349,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         };
         let depth = node.depth + 1;
         let (of_left, of_right) = (hand_on(left, left_bounds), hand_on(right, right_bounds));
-        let l = GrowingNode { id: self.next, sums: left, depth, inherited: of_left, path: path.clone() };
-        let r = GrowingNode { id: self.next + 1, sums: right, depth, inherited: of_right, path };
+        let l = GrowingNode { id: self.next, sums: left, depth, inherited: of_left, random: node.random.child(0), path: path.clone() };
+        let r = GrowingNode { id: self.next + 1, sums: right, depth, inherited: of_right, random: node.random.child(1), path };
         self.next += 2;
         (l, r)
     }

@@ -75,6 +75,8 @@ pub struct TreeParams {
     pub feature_fraction: f64,
     pub feature_fraction_level: f64,
     pub feature_fraction_node: f64,
+    /// Whether a node may be divided at one border alone of each feature, drawn at random.
+    pub extra_trees: bool,
     /// -1, 0 or 1 for each feature; empty where nothing is constrained.
     pub monotone: Vec<i8>,
     /// Groups of the table's columns that may meet on one path; empty where all may.

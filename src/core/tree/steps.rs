@@ -2,6 +2,7 @@
 
 use super::split::{Inherited, SplitRules, Sums};
 use crate::error::Result;
+use std::sync::Arc;
 
 /// The index of a node inside the tree that grows; the root is 0.
 pub type NodeId = u32;
@@ -14,6 +15,16 @@ pub struct SearchNode {
     pub inherited: Inherited,
     /// The features (ascending) that may split it; `None`: all of the groups that are open.
     pub features: Option<Vec<u32>>,
+    /// By feature, the one border that may divide the node, or of a feature of categories how long a subset of them may be: in 256ths of
+    /// the longest. `None`: any.
+    pub borders: Option<Arc<[u8]>>,
+}
+
+impl SearchNode {
+    /// Returns the entry of a feature in [`SearchNode::borders`], where there is one.
+    pub fn drawn(&self, feature: usize) -> Option<usize> {
+        self.borders.as_ref().map(|borders| borders.get(feature).copied().unwrap_or(0) as usize)
+    }
 }
 
 /// A split found.

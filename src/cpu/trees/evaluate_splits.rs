@@ -3,7 +3,7 @@
 use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
 use super::feature_share::{FeatureShare, Merge};
-use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, scores};
+use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, score, scores};
 use multiversion::multiversion;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -81,9 +81,19 @@ impl FeatureShare {
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
                 if feature.categories {
-                    if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules) {
+                    if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules, node.drawn(*f)) {
                         let candidate = Candidate { feature: *f as u32, border: 0, missing_left: true, gain };
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
+                    }
+                    continue;
+                }
+                if let Some(border) = node.drawn(*f) {
+                    for (left, missing_left) in drawn_sides(&bins, feature, border).into_iter().flatten() {
+                        let gain = score(left, &c) - parents[i];
+                        if gain > rules.min_gain {
+                            let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left, gain };
+                            found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: None }));
+                        }
                     }
                     continue;
                 }
@@ -153,6 +163,23 @@ impl FeatureShare {
             let feature = &features[*f];
             let (first, borders) = (feature.first(), feature.borders.len());
             let any_missing = places.iter().any(|p| self.missing(&self.at_place(p, k), feature) != Sums::default());
+            if let Some(border) = nodes.first().and_then(|n| n.drawn(*f)) {
+                for missing_left in [true, false].into_iter().take(1 + any_missing as usize) {
+                    if missing_left && border >= borders {
+                        continue;
+                    }
+                    let mut sum = 0.0;
+                    for (i, node) in nodes.iter().enumerate() {
+                        let left = left_of(&self.at_place(&places[i], k), feature, border, missing_left);
+                        sum += score(left, &self.context(node, *f, rules, parents[i]));
+                    }
+                    let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left, gain: sum - parent };
+                    if candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                        best = Some(candidate);
+                    }
+                }
+                continue;
+            }
             sums[0][..borders].fill(0.0);
             sums[1][..borders + 1].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
@@ -189,6 +216,18 @@ impl FeatureShare {
         }
         bins.at(0)
     }
+}
+
+/// Returns the sums left of one of a feature's borders.
+fn left_of(bins: &NodeBins<'_>, feature: &CodedFeature, border: usize, missing_left: bool) -> Sums {
+    bins.total(if missing_left { 0 } else { feature.first() }..feature.first() + border + 1)
+}
+
+/// Returns the sums left of one of a feature's borders with missing values on the left, and on the right where there are some.
+fn drawn_sides(bins: &NodeBins<'_>, feature: &CodedFeature, border: usize) -> [Option<(Sums, bool)>; 2] {
+    let any_missing = feature.missing_bin && bins.at(0) != Sums::default();
+    let side = |missing_left: bool| (left_of(bins, feature, border, missing_left), missing_left);
+    [(border < feature.borders.len()).then(|| side(true)), any_missing.then(|| side(false))]
 }
 
 // The loops above are compiled for each kind of processor as wholes, so that what they call in

@@ -7,6 +7,7 @@ use super::{CudaTrees, partition};
 use crate::runtime::Gpu;
 use crate::{Kernel, grid, launch};
 use cudarc::driver::LaunchConfig;
+use std::sync::Arc;
 use taiga_core::error::Result;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -97,9 +98,27 @@ impl CudaTrees<'_> {
                 }
             });
         }
+        // Drawn borders, four a word, of all nodes of a level the same.
+        let mut last: Option<(&Arc<[u8]>, u32)> = None;
+        let mut drawn = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            drawn.push(match (&node.borders, last) {
+                (None, _) => 0,
+                (Some(borders), Some((same, place))) if Arc::ptr_eq(borders, same) => place,
+                (Some(borders), _) => {
+                    let place = allowed.len() as u32;
+                    allowed.extend((0..self.features.len().div_ceil(4)).map(|word| {
+                        let of_feature = |f: usize| (borders.get(4 * word + f).copied().unwrap_or(0) as u32) << (8 * f);
+                        (0..4).map(of_feature).sum::<u32>()
+                    }));
+                    last = Some((borders, place));
+                    place
+                }
+            });
+        }
         let mut split_inputs = Vec::with_capacity(nodes.len() * open.len());
         for g in &open {
-            for (node, place) in nodes.iter().zip(&places) {
+            for ((node, place), drawn) in nodes.iter().zip(&places).zip(&drawn) {
                 let state = self.groups[*g].state(node.id);
                 split_inputs.push(SplitInput {
                     sums: node.sums.into(),
@@ -110,6 +129,8 @@ impl CudaTrees<'_> {
                     features: *place,
                     state: SEARCHED,
                     value: node.inherited.value,
+                    drawn: *drawn,
+                    draws: node.borders.is_some() as u32,
                 });
                 self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }

@@ -462,6 +462,7 @@ pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &
         feature_fraction: params.feature_fraction,
         feature_fraction_level: params.feature_fraction_level,
         feature_fraction_node: params.feature_fraction_node,
+        extra_trees: params.extra_trees == Some(true),
         monotone,
         interaction,
         seed: params.seed,

@@ -170,6 +170,8 @@ learner_params! {
         pub feature_fraction_level: f64 = 1.0 => Share,
         /// The share of the level's features drawn for each node (not under `symmetric`).
         pub feature_fraction_node: f64 = 1.0 => By(Self::check_feature_fraction_node),
+        /// Whether a node may be divided at one border alone of each feature, drawn at random for each node (each level under `symmetric`).
+        pub extra_trees: Option<bool> = None,
 
         /// -1 (falling), 0 or 1 (rising) by feature name.
         pub monotone: Monotone = Monotone::new() => By(Self::check_monotone),
@@ -277,6 +279,7 @@ impl BoostingParams {
             learning_rate: Some(self.learning_rate()),
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
+            extra_trees: self.extra_trees.filter(|on| *on),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),

@@ -3,6 +3,7 @@
 use super::super::split::{Inherited, Scales, SplitRules};
 use super::super::{Leaf, Policy, Tree, TreeParams};
 use super::{Branches, GainUnit, GrowingNode, GrownTree};
+use crate::numerics::random::Random;
 use crate::tree::split::Sums;
 use crate::tree::steps::{Candidate, NodeId};
 
@@ -65,7 +66,7 @@ impl WholeTree {
 impl GrowingNode {
     /// Returns a node of which nothing but its place counts any more.
     fn leaf(id: NodeId) -> GrowingNode {
-        GrowingNode { id, sums: Sums::default(), depth: 0, inherited: Inherited::NOTHING, path: vec![] }
+        GrowingNode { id, sums: Sums::default(), depth: 0, inherited: Inherited::NOTHING, random: Random::from_key(0), path: vec![] }
     }
 }
 
@@ -140,6 +141,10 @@ mod tests {
         fn columns(&self, _: u32) -> &[u32] {
             &[]
         }
+
+        fn borders(&self, _: u32) -> Option<u32> {
+            Some(9)
+        }
     }
 
     proptest! {
@@ -176,6 +181,7 @@ mod tests {
                 feature_fraction: 1.0,
                 feature_fraction_level: 1.0,
                 feature_fraction_node: 1.0,
+                extra_trees: false,
                 monotone: vec![],
                 interaction: vec![],
                 seed: 0,

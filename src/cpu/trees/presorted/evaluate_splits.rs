@@ -146,6 +146,9 @@ pub fn find_splits(
 #[inline(always)]
 fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
     let parent = rules.node_score(node.sums, &node.inherited);
+    if node.borders.is_some() {
+        return drawn_split(sorted, node, place, rules, parent);
+    }
     let mut best = None;
     for (block, any_missing) in sorted.missing.iter().enumerate() {
         let entries = sorted.entries(place, block);
@@ -178,6 +181,68 @@ fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &S
         }
     }
     best
+}
+
+/// Finds the best split of a node that may be divided at one border of each feature.
+fn drawn_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, parent: f64) -> Option<FoundSplit> {
+    let mut best = None;
+    for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| allows(node, *feature)) {
+        for (candidate, left) in drawn_sides(sorted, node, place, feature) {
+            let gain = score(left, &context(node, feature, rules, f64::NEG_INFINITY)) - parent;
+            if gain > rules.min_gain {
+                best = best_of(best, Some(FoundSplit { candidate: Candidate { gain, ..candidate }, left, subset: None }));
+            }
+        }
+    }
+    best
+}
+
+/// Finds the same split for all nodes of a level, each of which may be divided at the same border of each feature.
+fn drawn_level_split(
+    sorted: &SortedRows,
+    nodes: &[SearchNode],
+    places: &[NodeRows],
+    features: &[CodedFeature],
+    rules: &SplitRules,
+    parents: &[f64],
+) -> Option<Candidate> {
+    let parent: f64 = parents.iter().sum();
+    let mut best: Option<Candidate> = None;
+    for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| allows(&nodes[0], *f)) {
+        // With missing values on the left; on the right where any node has some.
+        let (mut sums, mut any_missing) = ([0.0; 2], false);
+        for (node, parent) in nodes.iter().zip(parents) {
+            let [left, right] = drawn_sides(sorted, node, places[node.id as usize], f);
+            any_missing |= left.1 != right.1;
+            let context = context(node, f, rules, *parent);
+            sums[0] += score(left.1, &context);
+            sums[1] += score(right.1, &context);
+        }
+        let border = nodes[0].drawn(f).unwrap_or(0);
+        for (side, allowed) in [(0, border < feature.borders.len()), (1, any_missing)] {
+            let candidate = Candidate { feature: f as u32, border: border as u32, missing_left: side == 0, gain: sums[side] - parent };
+            if allowed && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                best = Some(candidate);
+            }
+        }
+    }
+    best
+}
+
+/// Returns the candidates at the one border of a feature that is drawn for a node, with missing values on the left and on the right, and
+/// the sums of their left sides; the same sums where there are no missing values.
+fn drawn_sides(sorted: &SortedRows, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
+    let border = node.drawn(feature).unwrap_or(0) as u32;
+    [true, false].map(|missing_left| {
+        let candidate = Candidate { feature: feature as u32, border, missing_left, gain: 0.0 };
+        (candidate, sorted.left_sums(place, &candidate))
+    })
+}
+
+/// Returns what the candidates of a feature in a node are scored under.
+fn context<'a>(node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
+    let direction = rules.monotone.get(feature).copied().unwrap_or(0);
+    Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small }
 }
 
 /// Returns whether a feature may split the node.
@@ -216,6 +281,10 @@ pub fn find_level_split(
         .take()
         .unwrap_or_else(|| Box::new(LevelScores { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
     let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
+    if nodes.first().is_some_and(|node| node.borders.is_some()) {
+        work.level = Some(level);
+        return drawn_level_split(sorted, nodes, places, features, rules, &parents);
+    }
     let parent: f64 = parents.iter().sum();
     let mut best: Option<Candidate> = None;
     for block in 0..sorted.missing.len() {

@@ -249,6 +249,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "feature_fraction_level": 0.5 }),
         json!({ "l1": 0.5, "min_gain": 0.01, "monotone": { "x0": 1 } }),
         json!({ "max_delta_step": 0.3 }),
+        json!({ "extra_trees": true }),
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
