@@ -4,6 +4,7 @@
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::params::BoostingParams;
 use taiga_engine::losses::LossKind;
+use taiga_engine::numerics::random::{Purpose, Random, below};
 use taiga_engine::tree::model::Child;
 use taiga_engine::tree::{Policy, Tree};
 
@@ -20,6 +21,8 @@ pub struct Rules {
     pub min_gain: f64,
     pub max_delta_step: f64,
     pub path_smooth: f64,
+    /// Where nodes are divided at one border of each feature, the numbers that these are drawn by.
+    pub drawn_borders: Option<Random>,
 }
 
 impl Rules {
@@ -36,6 +39,7 @@ impl Rules {
             min_gain: p.min_gain,
             max_delta_step: p.max_delta_step.unwrap_or(f64::INFINITY),
             path_smooth: p.path_smooth.unwrap_or(0.0),
+            drawn_borders: (p.extra_trees == Some(true)).then(|| Random::new(p.seed, Purpose::DrawnBorders, 0)),
         }
     }
 }
@@ -99,11 +103,12 @@ pub enum Grown {
     Inner { cut: Cut, left: Box<Grown>, right: Box<Grown> },
 }
 
-/// A node of a growing tree, and its value.
+/// A node of a growing tree, its value, and the numbers that its borders are drawn by.
 #[derive(Clone)]
 struct Node {
     rows: Vec<usize>,
     value: f64,
+    random: Option<Random>,
 }
 
 fn threshold(g: f64, l1: f64) -> f64 {
@@ -121,16 +126,16 @@ impl Data<'_> {
 
     fn root(&self, rows: Vec<usize>, rules: &Rules) -> Node {
         let (g, h) = self.sums(&rows);
-        Node { value: rules.value(g, h, rows.len(), None), rows }
+        Node { value: rules.value(g, h, rows.len(), None), rows, random: rules.drawn_borders }
     }
 
     fn children(&self, node: &Node, cut: &Cut, rules: &Rules) -> (Node, Node) {
-        let child = |rows: Vec<usize>| {
+        let child = |rows: Vec<usize>, side: u64| {
             let (g, h) = self.sums(&rows);
-            Node { value: rules.value(g, h, rows.len(), Some(node.value)), rows }
+            Node { value: rules.value(g, h, rows.len(), Some(node.value)), rows, random: node.random.map(|random| random.child(side)) }
         };
         let (left, right) = self.parts(&node.rows, cut);
-        (child(left), child(right))
+        (child(left, 0), child(right, 1))
     }
 
     /// The score of a node that is not split.
@@ -191,11 +196,15 @@ impl Data<'_> {
     /// The candidate with the largest gain over all the nodes together; the first of those that
     /// tie. A node that a candidate would leave a child too small in counts as not split; where
     /// limits bind a level, it forbids the candidate unless all its rows go to one side.
-    fn best(&self, nodes: &[&Node], rules: &Rules) -> Option<Cut> {
+    fn best(&self, nodes: &[&Node], drawn_by: Option<Random>, rules: &Rules) -> Option<Cut> {
         let rows: Vec<usize> = nodes.iter().flat_map(|n| n.rows.iter().copied()).collect();
         let parent: f64 = nodes.iter().map(|n| self.score(n, rules)).sum();
         let mut best: Option<Cut> = None;
+        let drawn = drawn_by.map(|random| self.drawn_borders(random));
         for cut in self.candidates(&rows) {
+            if drawn.as_ref().is_some_and(|drawn| drawn[cut.feature] != Some(cut.place)) {
+                continue;
+            }
             let scores: Vec<Option<f64>> = nodes.iter().map(|n| self.split_score(n, &cut, rules)).collect();
             let divides = |n: &Node| {
                 let (left, right) = self.parts(&n.rows, &cut);
@@ -212,6 +221,18 @@ impl Data<'_> {
             }
         }
         best
+    }
+
+    /// The border of each feature that may divide a node; features that can't be divided at all draw none.
+    fn drawn_borders(&self, random: Random) -> Vec<Option<usize>> {
+        let mut places = 0..;
+        let draw = |(borders, column): (&Vec<f64>, &Vec<f64>)| {
+            let missing = column.iter().filter(|x| x.is_nan()).count();
+            let divides = !borders.is_empty() || (missing > 0 && missing < column.len());
+            let place = if divides { places.next() } else { None };
+            place.map(|place| below(random.u64(place), borders.len().max(1) as u32) as usize)
+        };
+        self.borders.iter().zip(self.columns).map(draw).collect()
     }
 
     fn leaf(&self, node: Node) -> Grown {
@@ -240,7 +261,7 @@ impl Data<'_> {
         let (mut nodes, mut cuts) = (vec![root], vec![]);
         while cuts.len() < rules.depth {
             let open: Vec<&Node> = nodes.iter().filter(|n| self.searched(&n.rows, rules)).collect();
-            let Some(cut) = self.best(&open, rules) else { break };
+            let Some(cut) = self.best(&open, rules.drawn_borders.map(|random| random.child(cuts.len() as u64)), rules) else { break };
             cuts.push(cut);
             nodes = nodes.iter().flat_map(|n| <[Node; 2]>::from(self.children(n, &cut, rules))).collect();
         }
@@ -257,7 +278,7 @@ impl Data<'_> {
         if depth == rules.depth || !self.searched(&node.rows, rules) {
             return self.leaf(node);
         }
-        let Some(cut) = self.best(&[&node], rules) else { return self.leaf(node) };
+        let Some(cut) = self.best(&[&node], node.random, rules) else { return self.leaf(node) };
         let (left, right) = self.children(&node, &cut, rules);
         self.inner(cut, self.depthwise(left, rules, depth + 1), self.depthwise(right, rules, depth + 1))
     }
@@ -271,7 +292,7 @@ impl Data<'_> {
             children: Option<(usize, usize)>,
         }
         let new = |node: Node, depth: usize| {
-            let cut = if depth < rules.depth && self.searched(&node.rows, rules) { self.best(&[&node], rules) } else { None };
+            let cut = if depth < rules.depth && self.searched(&node.rows, rules) { self.best(&[&node], node.random, rules) } else { None };
             Open { node, depth, cut, children: None }
         };
         let mut nodes = vec![new(root, 0)];

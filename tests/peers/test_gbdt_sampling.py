@@ -244,3 +244,47 @@ def test_the_bayesian_bootstrap_is_as_accurate_as_catboosts(temperature: float) 
         )  # fmt: skip
         theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
     assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)
+
+
+@policies
+def test_a_node_looks_at_one_border_of_each_feature(policy: Any) -> None:
+    """First splits lie at borders drawn among all, each about as often, where a feature has no say otherwise."""
+    rng = np.random.default_rng(4)
+    df = pl.DataFrame({"x": np.repeat(np.arange(8.0), 50)}).with_columns(y=pl.Series(rng.normal(size=400)))
+    params: dict[str, Any] = {"rounds": 1, "depth": 1, "policy": policy, "l2": 0.0, "min_child_weight": 0.0}
+    borders = [inner_of(df.taiga.fit_gbdt("y", "x", seed=s, extra_trees=True, **params))["border"][0] for s in range(140)]
+    assert sorted(set(borders)) == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5]
+    assert min(borders.count(border) for border in set(borders)) >= 8
+    assert len({inner_of(df.taiga.fit_gbdt("y", "x", seed=s, **params))["border"][0] for s in range(20)}) == 1
+
+
+@policies
+def test_extra_trees_fit_the_training_rows_less(policy: Any) -> None:
+    df = numbers()
+    error = [
+        rmse(predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, extra_trees=extra)), df["y"])
+        for extra in (True, False)
+    ]
+    assert error[0] > error[1]
+
+
+@pytest.mark.parametrize("leaves", [8, 31])
+@pytest.mark.filterwarnings("ignore")
+def test_extra_trees_are_as_accurate_as_lightgbms(leaves: int) -> None:
+    """The mean error over seeds on rows not trained on, beside LightGBM with the same settings."""
+    lightgbm = pytest.importorskip("lightgbm")
+    df = numbers(rows=4_000, features=8, seed=3, levels=None)
+    train, test = df[:2_000], df[2_000:]
+    x, rows = (part.select(names(df)).to_numpy() for part in (train, test))
+    ours, theirs = [], []
+    for seed in range(4):
+        model = train.taiga.fit_gbdt(
+            "y", names(df), rounds=100, policy="leafwise", leaves=leaves, extra_trees=True, min_data_in_leaf=5, seed=seed
+        )
+        ours.append(rmse(predict(test, model), test["y"]))
+        peer = lightgbm.LGBMRegressor(
+            n_estimators=100, num_leaves=leaves, learning_rate=0.1, reg_lambda=1, min_child_weight=1,
+            min_child_samples=5, extra_trees=True, extra_seed=seed, n_jobs=2, verbose=-1,
+        )  # fmt: skip
+        theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
+    assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)

@@ -70,6 +70,9 @@ fn random_params(dice: &mut Dice, policy: &str, extra: serde_json::Value) -> Boo
         "min_gain": pick(dice, &[0.0, 0.0, 20.0]),
     });
     if dice.chance(0.3) {
+        value["extra_trees"] = json!(true);
+    }
+    if dice.chance(0.3) {
         value["path_smooth"] = json!(pick(dice, &[0.5, 4.0, 60.0]));
     }
     if dice.chance(0.3) {
