@@ -199,6 +199,7 @@ def test_infinite_and_extreme_features(policy: str) -> None:
         ({"max_delta_step": INF}, ValueError, "`max_delta_step`: inf"),
         ({"path_smooth": -0.5}, ValueError, "`path_smooth`: -0.5"),
         ({"extra_trees": 3}, (TypeError, ValueError), "`extra_trees`"),
+        ({"random_strength": -1}, ValueError, "`random_strength`: -1"),
         ({"alpha": 1.0}, ValueError, "`alpha`"),
         ({"row_fraction": 0.5}, ValueError, "`row_fraction`"),
         ({"row_fraction": 1.5, "row_sample": "mvs"}, ValueError, "`row_fraction`"),

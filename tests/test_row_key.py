@@ -179,6 +179,7 @@ def test_random_fits(data: st.DataObject) -> None:
         "max_combination": draw(st.integers(1, 2)),
         "feature_fraction": draw(st.sampled_from([1.0, 0.5])),
         "extra_trees": draw(st.booleans()),
+        "random_strength": draw(st.sampled_from([None, 1.0])),
         "path_smooth": draw(st.sampled_from([None, 3.0])),
         "max_delta_step": draw(st.sampled_from([None, 0.4])),
         "weight": draw(st.sampled_from([None, pl.col("w") + 1])),

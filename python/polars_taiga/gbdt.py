@@ -130,6 +130,7 @@ class GbdtParams(TypedDict, total=False):
     max_delta_step: float | None
     path_smooth: float | None
     extra_trees: bool
+    random_strength: float | None
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
     bagging_temperature: float | None
@@ -467,6 +468,11 @@ def fit_gbdt(
         `"symmetric"` for each level), of the subsets of categories of `cat_method="partition"` at one length;
         default False. The best of these features is taken, so that trees differ more and fit less closely (Geurts
         et al., "Extremely randomized trees", 2006). (LightGBM: the same.)
+    random_strength
+        How much noise is on the scores by which features are compared, drawn for each feature and node (under
+        `"symmetric"` each level), in units of what a split gains by chance; default 0: none. It falls as rounds come
+        together. On the CPU alone yet: with `device="cuda"` it is an error. (CatBoost: the same, 1 by default, where the
+        noise is drawn for each border as well.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 20] = [
+const LATER: [&str; 21] = [
     "positive",
     "eval_train",
     "early_stopping_min_delta",
@@ -81,6 +81,7 @@ const LATER: [&str; 20] = [
     "max_delta_step",
     "path_smooth",
     "extra_trees",
+    "random_strength",
 ];
 
 /// Whether parameters that a model names are such as came later.

@@ -39,7 +39,7 @@ impl Rules {
             min_gain: p.min_gain,
             max_delta_step: p.max_delta_step.unwrap_or(f64::INFINITY),
             path_smooth: p.path_smooth.unwrap_or(0.0),
-            drawn_borders: (p.extra_trees == Some(true)).then(|| Random::new(p.seed, Purpose::DrawnBorders, 0)),
+            drawn_borders: (p.extra_trees == Some(true)).then(|| Random::new(p.seed, Purpose::NodeDraws, 0)),
         }
     }
 }

@@ -288,3 +288,42 @@ def test_extra_trees_are_as_accurate_as_lightgbms(leaves: int) -> None:
         )  # fmt: skip
         theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
     assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)
+
+
+@policies
+def test_noise_on_scores_lets_other_features_split(policy: Any) -> None:
+    df = numbers(features=8)
+    fit: dict[str, Any] = {"rounds": 10, "policy": policy}
+    plain = df.taiga.fit_gbdt("y", names(df), **fit)
+    error, others = [], []
+    for strength in (0.0, 1.0, 100.0):
+        models = [df.taiga.fit_gbdt("y", names(df), random_strength=strength, seed=s, **fit) for s in range(3)]
+        error.append(np.mean([rmse(predict(df, model), df["y"]) for model in models]))
+        others.append(np.mean([inner_of(model)["feature"].is_in(["x0", "x1", "x2"]).not_().mean() for model in models]))
+    assert error == sorted(error)
+    assert others[0] < others[2]
+    # So much that scores have no say: eight features, of which five are not among the first three.
+    assert others[2] > 0.4
+    none = df.taiga.fit_gbdt("y", names(df), random_strength=0.0, **fit)
+    np.testing.assert_array_equal(predict(df, plain), predict(df, none))
+
+
+@pytest.mark.parametrize("strength", [1.0, 5.0])
+@pytest.mark.filterwarnings("ignore")
+def test_noise_on_scores_is_as_accurate_as_catboosts(strength: float) -> None:
+    """The mean error over seeds on rows not trained on, beside CatBoost with the same settings."""
+    catboost = pytest.importorskip("catboost")
+    df = numbers(rows=3_000, features=8, seed=3, levels=None)
+    train, test = df[:1_000], df[1_000:]
+    x, rows = (part.select(names(df)).to_numpy().astype(np.float32) for part in (train, test))
+    ours, theirs = [], []
+    for seed in range(4):
+        model = train.taiga.fit_gbdt("y", names(df), rounds=100, random_strength=strength, seed=seed)
+        ours.append(rmse(predict(test, model), test["y"]))
+        peer = catboost.CatBoostRegressor(
+            iterations=100, depth=6, learning_rate=0.1, l2_leaf_reg=1, border_count=254, verbose=0, thread_count=2,
+            boosting_type="Plain", bootstrap_type="No", random_strength=strength, leaf_estimation_iterations=1,
+            random_seed=seed, allow_writing_files=False,
+        )  # fmt: skip
+        theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
+    assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)

@@ -92,6 +92,7 @@ class GbdtRanker(Gbdt):
         max_delta_step: float | None = None,
         path_smooth: float | None = None,
         extra_trees: bool = False,
+        random_strength: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
         row_fraction: float | None = None,
         bagging_temperature: float | None = None,

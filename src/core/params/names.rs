@@ -273,8 +273,8 @@ const NOTES: &[(&[&str], &str)] = &[
         "there is no such regularisation; see l2=, l1= and min_gain=",
     ),
     (
-        &["random_strength", "random_score_type", "score_function"],
-        "leave it out: splits are chosen by their gain; feature_fraction= and row_sample= make trees differ",
+        &["random_score_type", "score_function"],
+        "leave it out: splits are chosen by their gain; random_strength=, feature_fraction= and row_sample= make trees differ",
     ),
     (&["langevin", "diffusion_temperature", "posterior_sampling"], "leave it out: there is no noise in gradients"),
     (

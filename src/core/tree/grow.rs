@@ -66,16 +66,18 @@ pub trait Features<S: ?Sized> {
 struct FeatureChoice<'a> {
     params: &'a TreeParams,
     tree: u64,
+    /// The standard deviation of the noise on scores; 0 where there is none.
+    noise: f64,
     /// Drawn for the tree, among those that were open at its start.
     drawn: Option<Vec<u32>>,
     first: usize,
 }
 
 impl<'a> FeatureChoice<'a> {
-    fn new<S: ?Sized>(params: &'a TreeParams, features: &dyn Features<S>, tree: u64) -> Self {
+    fn new<S: ?Sized>(params: &'a TreeParams, features: &dyn Features<S>, Root { tree, noise, .. }: Root) -> Self {
         let random = Random::new(params.seed, Purpose::FeatureTree, tree);
         let drawn = draw(params.feature_fraction, &random, None, features.open_features());
-        FeatureChoice { params, tree, drawn, first: features.open_features().len() }
+        FeatureChoice { params, tree, noise, drawn, first: features.open_features().len() }
     }
 
     /// Returns the features drawn for a level; those that came into being in this tree are among them.
@@ -110,6 +112,20 @@ impl<'a> FeatureChoice<'a> {
             };
         }
         Some(borders.into())
+    }
+
+    /// Draws what is added to the scores of each feature's best split in a node, or in the nodes of a level.
+    fn noise<S: ?Sized>(&self, random: Random, features: &dyn Features<S>) -> Option<Arc<[f64]>> {
+        if self.noise == 0.0 {
+            return None;
+        }
+        let random = random.child(u64::MAX - 1);
+        let open = features.open_features();
+        let mut noise = vec![0.0; open.iter().max().map_or(0, |last| *last as usize + 1)];
+        for (place, feature) in open.iter().enumerate() {
+            noise[*feature as usize] = self.noise * random.near_normal(place as u64);
+        }
+        Some(noise.into())
     }
 
     /// Returns those whose columns stand with all columns of `path` in one of the interaction groups. A column outside all groups
@@ -147,6 +163,8 @@ pub struct Root {
     pub tree: u64,
     pub sums: Sums,
     pub scales: Scales,
+    /// The standard deviation of the noise on the roots of scores by which features are compared; 0: none.
+    pub noise: f64,
 }
 
 /// Returns whether nothing but the limits decides what a tree becomes: no draws of features or borders, no constraints on how they meet, no
@@ -173,9 +191,9 @@ pub fn grow<S: GrowSteps + ?Sized>(
     let rules = SplitRules::new(params, begun.scales);
     let (gradient, hessian) = rules.values(begun.sums);
     let inherited = Inherited { value: rules.own_value(gradient, hessian), ..Inherited::NOTHING };
-    let random = Random::new(params.seed, Purpose::DrawnBorders, begun.tree);
+    let random = Random::new(params.seed, Purpose::NodeDraws, begun.tree);
     let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, inherited, random, path: vec![] };
-    let choice = FeatureChoice::new(params, features, begun.tree);
+    let choice = FeatureChoice::new(params, features, begun);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
     let (tree, leaves) = match params.policy {
@@ -244,10 +262,12 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             }
             self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
-            let borders = self.choice.borders(random.child(depth as u64), self.features);
+            let random = random.child(depth as u64);
+            let (borders, noise) = (self.choice.borders(random, self.features), self.choice.noise(random, self.features));
             for node in &mut search {
                 node.features.clone_from(&level);
                 node.borders.clone_from(&borders);
+                node.noise.clone_from(&noise);
             }
             let Some((candidate, left_sums)) = self.steps.find_level_split(&search, &self.rules)? else { break };
             splits.push(self.gains.split(&candidate));
@@ -287,6 +307,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             for (s, n) in search.iter_mut().zip(&open) {
                 s.features = self.choice.node(&level, n, self.features);
                 s.borders = self.choice.borders(n.random, self.features);
+                s.noise = self.choice.noise(n.random, self.features);
             }
             let found = self.steps.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
@@ -313,7 +334,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 
     fn search_node(&self, node: &GrowingNode) -> SearchNode {
-        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None, borders: None }
+        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None, borders: None, noise: None }
     }
 
     /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its

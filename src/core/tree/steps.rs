@@ -18,6 +18,9 @@ pub struct SearchNode {
     /// By feature, the one border that may divide the node, or of a feature of categories how long a subset of them may be: in 256ths of
     /// the longest. `None`: any.
     pub borders: Option<Arc<[u8]>>,
+    /// By feature, what is added to the root of the score that the best split on it gives the node, or the nodes of a level, before features
+    /// are compared. `None`: they are compared by gain.
+    pub noise: Option<Arc<[f64]>>,
 }
 
 impl SearchNode {
@@ -37,6 +40,21 @@ pub struct Candidate {
     pub border: u32,
     pub missing_left: bool,
     pub gain: f64,
+    /// What candidates are compared by: the gain, or the root of the score with noise.
+    pub rank: f64,
+}
+
+impl Candidate {
+    /// Returns a candidate that is compared by its gain, where there is no noise, or by its score: that of what is split, `parent`, and the
+    /// gain.
+    pub fn new(node: &SearchNode, (feature, border, missing_left): (u32, u32, bool), gain: f64, parent: f64) -> Candidate {
+        let rank = node.noise.as_ref().map_or(gain, |noise| {
+            let score = parent + gain;
+            let root = if score > 0.0 { score.sqrt() } else { 0.0 };
+            root + noise.get(feature as usize).copied().unwrap_or(0.0)
+        });
+        Candidate { feature, border, missing_left, gain, rank }
+    }
 }
 
 /// A node's split carried out: its rows go to two new nodes.

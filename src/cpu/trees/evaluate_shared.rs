@@ -250,7 +250,7 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
                 if let Some((gain, left, subset)) =
                     best_shared_subset(&bins, count, &totals[i], search.rules, search.tree, search.nodes[i].drawn(feature))
                 {
-                    let candidate = Candidate { feature: feature as u32, border: 0, missing_left: true, gain };
+                    let candidate = Candidate::new(&search.nodes[i], (feature as u32, 0, true), gain, parents[i]);
                     found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
                 }
                 continue;
@@ -261,9 +261,11 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
                 let any_missing = search.score(share, (k, n), (search.slots[i], &totals[i]), side, (&mut steps, &mut out));
                 let drawn = search.nodes[i].drawn(feature);
                 let gain = drawn.map_or_else(|| largest(&out.scores[..n]), |border| of_drawn(&out.scores[..n], border).0) - parents[i];
-                if gain > search.rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
+                if gain > search.rules.min_gain
+                    && (search.nodes[i].noise.is_some() || found[i].is_none_or(|best| gain >= best.candidate.gain))
+                {
                     let border = drawn.unwrap_or_else(|| first_largest(&out.scores[..n]).1) as u32;
-                    let candidate = Candidate { feature: feature as u32, border, missing_left, gain };
+                    let candidate = Candidate::new(&search.nodes[i], (feature as u32, border, missing_left), gain, parents[i]);
                     found[i] = best_of(found[i], Some(FoundSplit { candidate, left: Sums::default(), subset: None }));
                 }
                 // Without missing values the other side has the same candidates.
@@ -309,7 +311,7 @@ fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packe
                 sums.iter_mut().zip(&out.scores).for_each(|(sum, score)| *sum += score);
             }
             let (largest, border) = search.nodes[0].drawn(feature).map_or_else(|| first_largest(sums), |border| of_drawn(sums, border));
-            let candidate = Candidate { feature: feature as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+            let candidate = Candidate::new(&search.nodes[0], (feature as u32, border as u32, side == 0), largest - parent, parent);
             if candidate.gain > search.rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                 best = Some(candidate);
             }

@@ -23,10 +23,10 @@ pub struct FoundSplit {
     pub subset: Option<CodeSet>,
 }
 
-/// Returns whether `a` is better than `b`: the larger gain is; at a tie the lower feature, then the lower border, then missing
+/// Returns whether `a` is better than `b`: the one of the larger rank, which is the gain where there is no noise; at a tie the lower feature, then the lower border, then missing
 /// values to the left.
 pub fn better(a: &Candidate, b: &Candidate) -> bool {
-    a.gain > b.gain || (a.gain == b.gain && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
+    a.rank > b.rank || (a.rank == b.rank && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
 }
 
 /// Returns the better of two splits.
@@ -82,7 +82,7 @@ impl FeatureShare {
                 let (first, borders) = (feature.first(), feature.borders.len());
                 if feature.categories {
                     if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules, node.drawn(*f)) {
-                        let candidate = Candidate { feature: *f as u32, border: 0, missing_left: true, gain };
+                        let candidate = Candidate::new(node, (*f as u32, 0, true), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
                     }
                     continue;
@@ -91,7 +91,7 @@ impl FeatureShare {
                     for (left, missing_left) in drawn_sides(&bins, feature, border).into_iter().flatten() {
                         let gain = score(left, &c) - parents[i];
                         if gain > rules.min_gain {
-                            let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left, gain };
+                            let candidate = Candidate::new(node, (*f as u32, border as u32, missing_left), gain, parents[i]);
                             found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: None }));
                         }
                     }
@@ -109,9 +109,9 @@ impl FeatureShare {
                     scores(&steps, aside, &c, &mut out, candidates);
                     let gain = largest(&out[..candidates]) - parents[i];
                     // Where it is needs no looking for in most features.
-                    if gain > rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
+                    if gain > rules.min_gain && (node.noise.is_some() || found[i].is_none_or(|best| gain >= best.candidate.gain)) {
                         let step = first_largest(&out[..candidates]).1;
-                        let candidate = Candidate { feature: *f as u32, border: steps.bin[step] - first as u32, missing_left, gain };
+                        let candidate = Candidate::new(node, (*f as u32, steps.bin[step] - first as u32, missing_left), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));
                     }
                 }
@@ -173,7 +173,7 @@ impl FeatureShare {
                         let left = left_of(&self.at_place(&places[i], k), feature, border, missing_left);
                         sum += score(left, &self.context(node, *f, rules, parents[i]));
                     }
-                    let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left, gain: sum - parent };
+                    let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, missing_left), sum - parent, parent);
                     if candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                         best = Some(candidate);
                     }
@@ -196,7 +196,7 @@ impl FeatureShare {
             }
             for (side, candidates) in [(0, borders), (1, if any_missing { borders + 1 } else { 0 })] {
                 let (largest, border) = first_largest(&sums[side][..candidates]);
-                let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+                let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, side == 0), largest - parent, parent);
                 if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                     best = Some(candidate);
                 }

@@ -12,7 +12,7 @@ use taiga_core::collective::{RowShard, bytes_of_scores, scores_of};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
@@ -225,9 +225,24 @@ impl GroupSteps for CpuTrees<'_> {
     }
 }
 
+impl SpreadSteps for CpuTrees<'_> {
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64> {
+        let mut squares = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).squares(loss, output))));
+        if !self.of.is_whole() {
+            squares.complete(self.of.collective)?;
+        }
+        let (gradients, hessians) = squares.sums.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1));
+        Ok(if hessians > 0.0 { gradients / hessians } else { 0.0 })
+    }
+}
+
 impl TreeSteps for CpuTrees<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
+    }
+
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {

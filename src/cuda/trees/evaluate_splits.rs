@@ -208,8 +208,13 @@ impl CudaTrees<'_> {
         if found.side == NO_SIDE {
             return None;
         }
-        let mut candidate =
-            Candidate { feature: found.feature, border: found.border, missing_left: found.side == MISSING_LEFT, gain: found.gain };
+        let mut candidate = Candidate {
+            feature: found.feature,
+            border: found.border,
+            missing_left: found.side == MISSING_LEFT,
+            gain: found.gain,
+            rank: found.gain,
+        };
         if found.side == SUBSET {
             let mut set = CodeSet::default();
             (0..=255u8).filter(|c| found.set[*c as usize / 32] >> (c % 32) & 1 == 1).for_each(|c| set.insert(c));

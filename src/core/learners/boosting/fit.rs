@@ -335,6 +335,7 @@ fn fit_checked(
         measured: measured.as_ref(),
         first: prior.rounds,
         last: prior.last,
+        rows: (rows - input.held_out_rows()) as u64,
         monitor,
         collective: own.collective,
     };

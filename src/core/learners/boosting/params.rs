@@ -172,6 +172,8 @@ learner_params! {
         pub feature_fraction_node: f64 = 1.0 => By(Self::check_feature_fraction_node),
         /// Whether a node may be divided at one border alone of each feature, drawn at random for each node (each level under `symmetric`).
         pub extra_trees: Option<bool> = None,
+        /// How much noise is on the scores by which features are compared, in units of what a split gains by chance; 0 unless told.
+        pub random_strength: Option<f64> = None => NotNegative,
 
         /// -1 (falling), 0 or 1 (rising) by feature name.
         pub monotone: Monotone = Monotone::new() => By(Self::check_monotone),
@@ -509,6 +511,11 @@ impl BoostingParams {
             path_smooth: self.path_smooth.unwrap_or(0.0),
             categories: CategoryRules { smooth: self.cat_smooth, l2: self.cat_l2, most: self.max_cat_threshold },
         }
+    }
+
+    /// How much noise is on scores, where there is any.
+    pub fn random_strength(&self) -> Option<f64> {
+        self.random_strength.filter(|strength| *strength > 0.0)
     }
 
     /// The largest depth of a tree.

@@ -155,6 +155,15 @@ pub trait CtrSteps {
     fn add(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId>;
 }
 
+/// Measures on a device how far the derivatives of the tree that has begun lie apart.
+pub trait SpreadSteps {
+    /// Returns the sum of the squared gradients of an output over the rows drawn, weights included, in the sum of their hessians.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64>;
+}
+
 /// Adds groups of features, behind those that a fit starts with, on a device.
 pub trait GroupSteps {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
@@ -180,6 +189,11 @@ pub trait TreeSteps: GrowSteps {
     /// Returns what makes statistics of categories on the device, where it does; else their codes come through
     /// [`GroupSteps::add_group`].
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
+        None
+    }
+
+    /// Returns what measures derivatives, on a device that does.
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
         None
     }
 

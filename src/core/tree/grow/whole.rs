@@ -156,7 +156,7 @@ mod tests {
             depth in 1u32..6,
         ) {
             let candidate = |(feature, border, missing_left, gain): (u32, u32, bool, i32)| {
-                Candidate { feature, border, missing_left, gain: libm::ldexp(1.5, gain) }
+                Candidate { feature, border, missing_left, gain: libm::ldexp(1.5, gain), rank: 0.0 }
             };
             let mut splits: Vec<Option<Candidate>> = asked.into_iter().map(|s| s.map(candidate)).collect();
             splits.truncate((1 << depth) - 1);
@@ -188,7 +188,7 @@ mod tests {
             };
             let scales = Scales { gradient: 1.0, hessian: 1.0 };
             let mut heap = Heap { splits: splits.clone(), places: vec![0] };
-            let begun = Root { tree: 0, sums: ROOT, scales };
+            let begun = Root { tree: 0, sums: ROOT, scales, noise: 0.0 };
             let grown = grow(&mut heap, &params, &mut All, begun, &mut f64::INFINITY.clone(), &|| false).unwrap();
             let whole = WholeTree { splits, scales }.finish(&params);
             prop_assert_eq!(&whole.tree, &grown.tree);

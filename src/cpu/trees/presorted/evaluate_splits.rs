@@ -171,11 +171,13 @@ fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &S
             for other in 1..LANES {
                 lane = if gains[other] > gains[lane] { other } else { lane };
             }
-            if gains[lane] > rules.min_gain {
+            // With noise any lane may have the best.
+            let lanes = if node.noise.is_some() { 0..LANES } else { lane..lane + 1 };
+            for lane in lanes.filter(|lane| gains[*lane] > rules.min_gain) {
                 let in_lane = work.scores[lane..entries.len()].iter().step_by(LANES);
                 let at = in_lane.take_while(|s| **s != largest[lane]).count() * LANES + lane;
                 let (feature, border) = ((context.first + lane) as u32, border(entries[at]) as u32);
-                let candidate = Candidate { feature, border, missing_left, gain: gains[lane] };
+                let candidate = Candidate::new(node, (feature, border, missing_left), gains[lane], parent);
                 best = best_of(best, Some(FoundSplit { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
             }
         }
@@ -189,8 +191,10 @@ fn drawn_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &
     for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| allows(node, *feature)) {
         for (candidate, left) in drawn_sides(sorted, node, place, feature) {
             let gain = score(left, &context(node, feature, rules, f64::NEG_INFINITY)) - parent;
+            let candidate_of =
+                |gain: f64| Candidate::new(node, (candidate.feature, candidate.border, candidate.missing_left), gain, parent);
             if gain > rules.min_gain {
-                best = best_of(best, Some(FoundSplit { candidate: Candidate { gain, ..candidate }, left, subset: None }));
+                best = best_of(best, Some(FoundSplit { candidate: candidate_of(gain), left, subset: None }));
             }
         }
     }
@@ -220,7 +224,7 @@ fn drawn_level_split(
         }
         let border = nodes[0].drawn(f).unwrap_or(0);
         for (side, allowed) in [(0, border < feature.borders.len()), (1, any_missing)] {
-            let candidate = Candidate { feature: f as u32, border: border as u32, missing_left: side == 0, gain: sums[side] - parent };
+            let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), sums[side] - parent, parent);
             if allowed && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                 best = Some(candidate);
             }
@@ -234,7 +238,7 @@ fn drawn_level_split(
 fn drawn_sides(sorted: &SortedRows, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
     let border = node.drawn(feature).unwrap_or(0) as u32;
     [true, false].map(|missing_left| {
-        let candidate = Candidate { feature: feature as u32, border, missing_left, gain: 0.0 };
+        let candidate = Candidate { feature: feature as u32, border, missing_left, gain: 0.0, rank: 0.0 };
         (candidate, sorted.left_sums(place, &candidate))
     })
 }
@@ -299,7 +303,7 @@ pub fn find_level_split(
             let borders = feature.borders.len();
             for (side, candidates) in [(0, borders), (1, if any_missing[lane] { borders + 1 } else { 0 })] {
                 let (largest, border) = first_largest(&level.sums[side][lane][..candidates]);
-                let candidate = Candidate { feature: f as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+                let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), largest - parent, parent);
                 if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                     best = Some(candidate);
                 }

@@ -10,7 +10,7 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{
-    Begun, Extent, GroupId, GroupSteps, LeafSums, TrainingData, TreeDevices, TreeRequest, TreeSteps,
+    Begun, Extent, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest, TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -85,9 +85,19 @@ impl GroupSteps for Shards<'_> {
     }
 }
 
+impl SpreadSteps for Shards<'_> {
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64> {
+        self.all(|shard| shard.squared_gradients(loss, output))
+    }
+}
+
 impl TreeSteps for Shards<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
+    }
+
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
@@ -250,6 +260,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "l1": 0.5, "min_gain": 0.01, "monotone": { "x0": 1 } }),
         json!({ "max_delta_step": 0.3 }),
         json!({ "extra_trees": true }),
+        json!({ "random_strength": 1.0 }),
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));

@@ -19,7 +19,7 @@
 //! | 8 | several targets, several metrics | the parameters `targets` and `multi_strategy`; metrics with a parameter (`ndcg@5`), several of them, sets of held-out rows with names, `eval_train` |
 //! | 9 | fits that go on | the parameter `early_stopping_min_delta` |
 //! | 10 | keys of rows | behind the provenance a [`crate::receipt`] |
-//! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees` |
+//! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees`, `random_strength` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -161,7 +161,8 @@ impl Persisted for Model {
         let params = &self.params;
         let plain = plain && params.eval_train.is_none() && self.history.as_ref().is_none_or(payload::is_plain);
         let moves_values = params.max_delta_step.is_some() || params.path_smooth.is_some();
-        let has_means = params.row_sample == RowSample::Bayesian || moves_values || params.extra_trees.is_some();
+        let has_means =
+            params.row_sample == RowSample::Bayesian || moves_values || params.extra_trees.is_some() || params.random_strength.is_some();
         match params.custom_loss {
             _ if has_means => MEANS_SINCE,
             _ if params.early_stopping_min_delta.is_some() => MIN_DELTA_SINCE,
