@@ -227,6 +227,7 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "leave it out: there are no dropouts (DART)",
     ),
+    (&["extra_trees"], "splitter=\"random\" of fit_forest draws one border of each feature"),
     (&["num_parallel_tree"], "leave it out: a round is a tree; fit_forest fits forests"),
     (
         &["monotone_constraints_method", "monotone_constraining_method", "mc_method"],
