@@ -102,6 +102,7 @@ FITS: list[dict[str, Any]] = [
         "row_sample": "bernoulli",
     },
     {"target": "yes", "features": ["city"], "rounds": 4, "positive": False},
+    {"target": "y", "features": NUMBERS, "rounds": 4, "row_sample": "bayesian", "bagging_temperature": 2.0},
     {"target": "y", "features": NUMBERS, "loss": "huber", "learning_rate": 0.6},
 ]
 

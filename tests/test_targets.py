@@ -176,7 +176,7 @@ def test_categories_of_every_method(several: pl.DataFrame, method: str, strategy
 @given(
     count=st.integers(1, 6),
     policy=st.sampled_from(POLICIES),
-    sample=st.sampled_from([None, "bernoulli", "goss", "mvs"]),
+    sample=st.sampled_from([None, "bernoulli", "goss", "mvs", "bayesian"]),
     loss=st.sampled_from(["rmse", "mae", "poisson", "cross_entropy"]),
     strategy=st.sampled_from(["one_tree", "tree_each"]),
     weighted=st.booleans(),

@@ -139,7 +139,7 @@ def test_row_weights_times_class_weights() -> None:
 
 
 @pytest.mark.parametrize("factor", [1e-30, 1e-10, 1e10, 1e30])
-@pytest.mark.parametrize("row_sample", ["none", "bernoulli", "goss", "mvs"])
+@pytest.mark.parametrize("row_sample", ["none", "bernoulli", "goss", "mvs", "bayesian"])
 def test_a_factor_of_weights_changes_nothing(weighed: pl.DataFrame, row_sample: Any, factor: float) -> None:
     def error(weight: pl.Expr) -> float:
         model = weighed.taiga.fit_gbdt("y", "x", "z", "city", weight=weight, row_sample=row_sample, l2=0, rounds=30)

@@ -81,6 +81,21 @@ __device__ __forceinline__ bool may_split(const SplitSearch& a, const SplitInput
     return input.features == ~0u || (a.allowed[input.features + feature / 32] >> (feature & 31) & 1);
 }
 
+// The one border of a feature that may divide the node, or of a feature of categories the one length of a subset, in 256ths of the longest;
+// NOWHERE: any may.
+__device__ __forceinline__ uint32_t drawn_border(const SplitSearch& a, const SplitInput& input, uint32_t feature) {
+    return input.draws ? a.allowed[input.drawn + feature / 4] >> (feature % 4 * 8) & 255 : NOWHERE;
+}
+
+__device__ __forceinline__ bool is_open(uint32_t drawn, uint32_t border) {
+    return drawn == NOWHERE || border == drawn;
+}
+
+// Whether subsets of `n` categories are tried, of `most` at the most.
+__device__ __forceinline__ bool is_open(uint32_t drawn, uint32_t n, uint32_t most) {
+    return drawn == NOWHERE || n == 1 + (drawn * most >> 8);
+}
+
 // An integer by which numbers are in the order of f64::total_cmp.
 __device__ __forceinline__ int64_t total_order(double x) {
     const int64_t bits = static_cast<int64_t>(bits_of(x));
@@ -88,7 +103,7 @@ __device__ __forceinline__ int64_t total_order(double x) {
 }
 
 // subset.rs: the subset of categories that gains most when it goes right. A thread is a category.
-__device__ __forceinline__ void best_subset(const SplitSearch& a, const GradientQuantizer& e, const SplitInput& input, Sums own, uint32_t count, FeatureSplit* best,
+__device__ __forceinline__ void best_subset(const SplitSearch& a, const GradientQuantizer& e, const SplitInput& input, Sums own, uint32_t count, uint32_t drawn, FeatureSplit* best,
                                             uint32_t* set) {
     __shared__ double keys[BINS];
     __shared__ Sums sorted[BINS];
@@ -129,12 +144,16 @@ __device__ __forceinline__ void best_subset(const SplitSearch& a, const Gradient
         Sums outside = input.sums - inside;
         Values in = values(e, inside), out = values(e, outside);
         double gain = -INFINITE64;
-        if (inside_range && large_enough(a.rules, inside, in) && large_enough(a.rules, outside, out)) {
-            auto side = [&](Values v) {
+        if (inside_range && is_open(drawn, code + 1, most) && large_enough(a.rules, inside, in) && large_enough(a.rules, outside, out)) {
+            auto side = [&](Values v, int64_t rows) {
+                if (a.rules.moved) {
+                    v.hessian = v.hessian + a.rules.category_l2;
+                    return leaf_score(a.rules, v, leaf_value(a.rules, v, rows, input));
+                }
                 double t = soft_threshold(v.gradient, a.rules.l1);
                 return t * t / (v.hessian + a.rules.l2 + a.rules.category_l2);
             };
-            gain = side(in) + side(out) - parent;
+            gain = side(in, inside.count) + side(out, outside.count) - parent;
         }
         found[reversed] = top_of_block(gain, tops);
         outside_of[reversed] = outside;

@@ -192,8 +192,9 @@ __device__ __forceinline__ void sum_scores(const SplitSearch& a, const LevelScor
         if (threadIdx.x == 0) *best = FeatureSplit{};
         return;
     }
-    const double with = border < feature.borders && found ? sums[0] : -INFINITE64;
-    const auto without = [&] { return top_of_block(border <= feature.borders ? sums[1] : -INFINITE64, tops); };
+    const bool open = is_open(drawn_border(a, a.split_inputs[0], numbers[column]), border);
+    const double with = open && border < feature.borders && found ? sums[0] : -INFINITE64;
+    const auto without = [&] { return top_of_block(open && border <= feature.borders ? sums[1] : -INFINITE64, tops); };
     const Picked picked = pick_side(a.rules.min_gain, parent, top_of_block(with, tops), any, without);
     if (threadIdx.x == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, {0, 0, 0}, 0};
 }

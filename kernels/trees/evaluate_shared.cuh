@@ -161,7 +161,7 @@ __device__ __forceinline__ uint32_t widest_output(const SplitSearch& a, const Sh
 
 // The subset of categories that gains most when it goes right: categories are sorted by the output whose values differ most between them. By a
 // block, a thread a category and then a length of the subset.
-__device__ __forceinline__ void best_shared_subset(const SplitSearch& a, const SharedOutputs& t, const SplitInput& input, const FeatureInfo& feature, bool may,
+__device__ __forceinline__ void best_shared_subset(const SplitSearch& a, const SharedOutputs& t, const SplitInput& input, const FeatureInfo& feature, bool may, uint32_t drawn,
                                                    FeatureSplit* best, uint32_t* set) {
     __shared__ BlockSums::Shared shared;
     __shared__ int64_t orders[BINS];
@@ -213,8 +213,8 @@ __device__ __forceinline__ void best_shared_subset(const SplitSearch& a, const S
     Top found[2];
     Sums left_of[2];
     for (int reversed = 0; reversed < 2; reversed++) {
-        const bool tried = code < most;
-        const uint32_t added = tried ? codes[reversed ? n - 1 - code : code] : 0;
+        const bool tried = code < most && is_open(drawn, code + 1, most), inside_range = code < most;
+        const uint32_t added = inside_range ? codes[reversed ? n - 1 - code : code] : 0;
         int128_t inside = 0, outside = 0;
         int64_t rows_inside = 0, rows_outside = 0;
         double gain = -parent;
@@ -223,7 +223,7 @@ __device__ __forceinline__ void best_shared_subset(const SplitSearch& a, const S
             const GradientQuantizer& e = t.quantizers[k];
             const Sums own = code < count ? bin_of_output(a, t, input, feature, k, code) : Sums{0, 0, 0};
             const Sums total = BlockSums(shared, turn, own, true).total;
-            const Sums in = BlockSums(shared, turn + 1, tried ? bin_of_output(a, t, input, feature, k, added) : Sums{0, 0, 0}, true).upto;
+            const Sums in = BlockSums(shared, turn + 1, inside_range ? bin_of_output(a, t, input, feature, k, added) : Sums{0, 0, 0}, true).upto;
             const Sums out = total - in;
             inside += static_cast<int128_t>(in.hessian) << o.shift;
             outside += static_cast<int128_t>(out.hessian) << o.shift;
@@ -256,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_shared_search(const __gr
     const FeatureInfo feature = a.features[f];
     FeatureSplit* best = a.best + static_cast<uint64_t>(blockIdx.y) * a.columns + a.first_column + blockIdx.x;
     if (feature.categories) {
-        best_shared_subset(a, t, input, feature, may_split(a, input, f), best, a.sets + (best - a.best) * 8);
+        best_shared_subset(a, t, input, feature, may_split(a, input, f), drawn_border(a, input, f), best, a.sets + (best - a.best) * 8);
         return;
     }
     const SharedScores found = score_outputs(a, t, input, feature, false);
@@ -265,8 +265,9 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_shared_search(const __gr
         return;
     }
     const uint32_t border = threadIdx.x - feature.first;  // wraps below the first value
-    const double with = border < feature.borders ? found.with : -INFINITE64;
-    const auto without = [&] { return top_of_block(border <= feature.borders ? found.without : -INFINITE64, tops); };
+    const bool open = is_open(drawn_border(a, input, f), border);
+    const double with = open && border < feature.borders ? found.with : -INFINITE64;
+    const auto without = [&] { return top_of_block(open && border <= feature.borders ? found.without : -INFINITE64, tops); };
     const Picked picked = pick_side(a.rules.min_gain, found.parent, top_of_block(with, tops), found.any, without);
     if (threadIdx.x == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, {0, 0, 0}, 0};
 }

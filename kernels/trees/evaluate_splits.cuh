@@ -123,15 +123,16 @@ __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t insid
     }
     const GradientQuantizer& e = *a.quantizer;
     if (feature.categories) {
-        best_subset(a, e, input, own[0], feature.borders + 1, best, a.sets + (best - a.best) * 8);
+        best_subset(a, e, input, own[0], feature.borders + 1, drawn_border(a, input, f), best, a.sets + (best - a.best) * 8);
         return;
     }
     Sums missing;
     const Sums left = sums_upto_codes(a, input, feature, own[0], parts, missing);
     const uint32_t border = code - feature.first;  // wraps below the first value
-    const double with = border < feature.borders ? score(a.rules, e, input, feature.monotone, left, -INFINITE64) : -INFINITE64;
+    const bool open = is_open(drawn_border(a, input, f), border);
+    const double with = open && border < feature.borders ? score(a.rules, e, input, feature.monotone, left, -INFINITE64) : -INFINITE64;
     const auto without = [&] {
-        return top_of_block(border <= feature.borders ? score(a.rules, e, input, feature.monotone, left - missing, -INFINITE64) : -INFINITE64, tops);
+        return top_of_block(open && border <= feature.borders ? score(a.rules, e, input, feature.monotone, left - missing, -INFINITE64) : -INFINITE64, tops);
     };
     const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), top_of_block(with, tops), any_of(missing), without);
     if (code == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, 0};
@@ -151,10 +152,11 @@ __device__ __forceinline__ void search_lanes(const SplitSearch& a, uint32_t node
     const GradientQuantizer& e = *a.quantizer;
     Top with = {-INFINITE64, codes.first}, without = with;
     if (may) {
+        const uint32_t drawn = drawn_border(a, input, f);
         codes.each_code([&](uint32_t code, Sums left, bool same) {
             const uint32_t border = code - feature.first;  // wraps below the first value
             // Where nothing has this code the split is that of the border before, which comes first.
-            if (border > feature.borders || (same && border > 0)) return;
+            if (border > feature.borders || (drawn == NOWHERE ? same && border > 0 : border != drawn)) return;
             // Not a number is larger than nothing.
             if (border < feature.borders) {
                 const double value = score(a.rules, e, input, feature.monotone, left, -INFINITE64);
@@ -196,23 +198,25 @@ struct Steps {
     // How many there are. Of the lane's `each` codes, from `first` on: those that are steps, and the steps before them.
     uint32_t count, first, each, mask, before;
 
-    __device__ __forceinline__ Steps(const SplitSearch& a, const SplitInput& input, const FeatureInfo& feature, Scratch& scratch) : kept(scratch) {
+    // `always`: a border that is a step in any case.
+    __device__ __forceinline__ Steps(const SplitSearch& a, const SplitInput& input, const FeatureInfo& feature, Scratch& scratch, uint32_t always = NOWHERE)
+        : kept(scratch) {
         if (kept_as(a.histograms, feature.column) == PACKED) {
-            keep(a, feature, Lanes<32, 8, Packed>(a, input, feature, true));
+            keep(a, feature, Lanes<32, 8, Packed>(a, input, feature, true), always);
         } else {
-            keep(a, feature, Lanes<32, 8>(a, input, feature, true));
+            keep(a, feature, Lanes<32, 8>(a, input, feature, true), always);
         }
     }
 
     template <typename Codes>
-    __device__ __forceinline__ void keep(const SplitSearch& a, const FeatureInfo& feature, const Codes& codes) {
+    __device__ __forceinline__ void keep(const SplitSearch& a, const FeatureInfo& feature, const Codes& codes, uint32_t always) {
         missing = codes.missing;
         first = codes.first;
         each = codes.each;
         mask = 0;
         codes.each_code([&](uint32_t code, Sums, bool empty) {
             const uint32_t border = code - feature.first;  // wraps below the first value
-            if (border <= feature.borders && (border == 0 || !empty)) mask |= 1u << (code - first);
+            if (border <= feature.borders && (border == 0 || border == always || !empty)) mask |= 1u << (code - first);
         });
         const uint32_t lane = threadIdx.x & 31, own = __popc(mask);
         before = own;
@@ -255,7 +259,8 @@ __device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node
     if (!(input.state & SEARCHED) || inside >= a.features_here) return;
     const uint32_t f = a.first_feature + inside;
     const FeatureInfo feature = a.features[f];
-    const Steps steps(a, input, feature, scratch[threadIdx.x / 32]);
+    const uint32_t drawn = drawn_border(a, input, f);
+    const Steps steps(a, input, feature, scratch[threadIdx.x / 32], drawn);
     FeatureSplit* best = a.best + static_cast<uint64_t>(node) * a.columns + a.first_column + inside;
     if (!may_split(a, input, f)) {
         if (lane == 0) *best = FeatureSplit{};
@@ -266,6 +271,7 @@ __device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node
     // By steps, which are in the order of codes.
     Top with = {-INFINITE64, lane}, without = with;
     for (uint32_t i = lane; i < steps.count; i += 32) {
+        if (!is_open(drawn, steps.kept.codes[i] - feature.first)) continue;
         const Sums left = steps.left(a, i);
         if (steps.kept.codes[i] - feature.first < feature.borders) {
             const double value = score(a.rules, e, input, feature.monotone, left, -INFINITE64);

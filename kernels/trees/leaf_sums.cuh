@@ -108,7 +108,7 @@ __device__ __noinline__ void value_leaves(const LeafValues& v, const GradientQua
         // Past the first-level cache: other blocks have written them.
         const int64_t g = __ldcg(reinterpret_cast<const long long*>(sums) + 3 * leaf), h = __ldcg(reinterpret_cast<const long long*>(sums) + 3 * leaf + 1);
         const Values of = {static_cast<double>(g) / e.leaf_gradient, static_cast<double>(h) / e.leaf_hessian};
-        const double value = leaf_value(v.rules, of, -INFINITE64, INFINITE64) * v.learning_rate;
+        const double value = own_value(v.rules, of) * v.learning_rate;
         v.values[leaf] = v.log[leaf] = e.wide ? 0.0f : static_cast<float>(value);
     }
 }

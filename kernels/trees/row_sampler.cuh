@@ -7,7 +7,7 @@
 namespace taiga {
 
 // The ways to draw rows; those that look at derivatives order rows by a key.
-enum : uint32_t { BERNOULLI, GOSS, MVS };
+enum : uint32_t { BERNOULLI, GOSS, MVS, BAYESIAN };
 
 // The squares whose sum in float is right to its last digits.
 constexpr float LEAST_SQUARES = 1e-37f, MOST_SQUARES = 3.40282347e+38f;
@@ -47,7 +47,7 @@ struct RowDraw {  // shared with the host
     uint32_t kind, bucket;
     float l2;
     uint32_t unused;
-    // Bernoulli: the probability; GOSS: of the bucket, and of the rest; MVS: the threshold.
+    // Bernoulli: the probability; GOSS: of the bucket, and of the rest; MVS: the threshold; Bayesian: the temperature.
     double first, second;
 };
 
@@ -62,6 +62,9 @@ extern "C" __global__ void __launch_bounds__(256)
             double u = random.unit(r.first + row);
             if (draw.kind == BERNOULLI) {
                 counts = u < draw.first ? 1.0f : 0.0f;
+            } else if (draw.kind == BAYESIAN) {
+                // `bayesian_weight` of row_sampler.rs.
+                counts = static_cast<float>(exp64(draw.first * ln64(-ln64(1.0 - u))));
             } else {
                 double probability = 1.0;
                 float key = draw_key(draw.kind, draw.l2, derive(r, row, scores[row], r.target[row]));

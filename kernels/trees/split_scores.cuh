@@ -34,10 +34,13 @@ __device__ __forceinline__ uint32_t stored_at(const FeatureInfo& f, uint32_t cod
 
 // What makes a split good, and what makes it allowed.
 struct Rules {  // shared with the host
-    double l1, l2, min_child_weight, min_gain;
+    double l1, l2, min_child_weight, min_gain, max_delta_step, path_smooth;
     int64_t min_data_in_leaf;
     double smooth, category_l2;
-    uint32_t most_categories, constrained, level_limits, unused;
+    uint32_t most_categories;
+    // Whether splits are scored by the values that leaves get, and whether it is more than monotone constraints that moves these.
+    uint32_t constrained;
+    uint32_t level_limits, moved;
 };
 
 // How rows are counted: not, in a component of their own, or by hessians that are 1.
@@ -53,6 +56,9 @@ struct SplitInput {  // shared with the host
     int32_t minus;
     uint32_t features;  // the first word of the bits of those that may split it; ~0: all may
     uint32_t state;
+    double value;  // its own, which smoothing draws its children's to
+    // Whether it may be divided at one border alone of each feature, and the word from which on these are, four a word.
+    uint32_t drawn, draws;
 };
 
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
@@ -105,10 +111,20 @@ __device__ __forceinline__ double soft_threshold(double gradient, double l1) {
     return gradient < 0.0 ? -lowered : lowered;
 }
 
-__device__ __forceinline__ double leaf_value(const Rules& r, Values v, double low, double high) {
+__device__ __forceinline__ double own_value(const Rules& r, Values v) {
     double divisor = v.hessian + r.l2;
     double value = divisor > 0.0 ? -soft_threshold(v.gradient, r.l1) / divisor : 0.0;
-    return at_most(at_least(value, low), high);
+    return at_most(at_least(value, -r.max_delta_step), r.max_delta_step);
+}
+
+// Of a child of the node `input`, of so many rows.
+__device__ __forceinline__ double leaf_value(const Rules& r, Values v, int64_t rows, const SplitInput& input) {
+    double value = own_value(r, v);
+    if (r.path_smooth > 0.0) {
+        double share = static_cast<double>(rows) / r.path_smooth;
+        value = value * share / (share + 1.0) + input.value / (share + 1.0);
+    }
+    return at_most(at_least(value, input.low), input.high);
 }
 
 __device__ __forceinline__ double leaf_score(const Rules& r, Values v, double value) {
@@ -117,7 +133,7 @@ __device__ __forceinline__ double leaf_score(const Rules& r, Values v, double va
 
 __device__ __forceinline__ double node_score(const Rules& r, const GradientQuantizer& e, const SplitInput& input) {
     Values v = values(e, input.sums);
-    if (r.constrained) return leaf_score(r, v, leaf_value(r, v, input.low, input.high));
+    if (r.constrained) return leaf_score(r, v, leaf_value(r, v, input.sums.count, input));
     double t = soft_threshold(v.gradient, r.l1), divisor = v.hessian + r.l2;
     return divisor > 0.0 ? t * t / divisor : 0.0;
 }
@@ -145,7 +161,7 @@ __device__ __forceinline__ double score(const Rules& r, const GradientQuantizer&
         double dl = l.hessian + r.l2, dr = g.hessian + r.l2;
         return (tl * tl * dr + tr * tr * dl) / (dl * dr);
     }
-    double wl = leaf_value(r, l, input.low, input.high), wr = leaf_value(r, g, input.low, input.high);
+    double wl = leaf_value(r, l, left.count, input), wr = leaf_value(r, g, right.count, input);
     if ((wr - wl) * static_cast<double>(direction) < 0.0) return -INFINITE64;
     return leaf_score(r, l, wl) + leaf_score(r, g, wr);
 }

@@ -127,8 +127,13 @@ class GbdtParams(TypedDict, total=False):
     min_child_weight: float | None
     min_data_in_leaf: int
     min_gain: float
-    row_sample: Literal["none", "bernoulli", "goss", "mvs"] | None
+    max_delta_step: float | None
+    path_smooth: float | None
+    extra_trees: bool
+    random_strength: float | None
+    row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
+    bagging_temperature: float | None
     feature_fraction: float
     feature_fraction_level: float
     feature_fraction_node: float
@@ -448,13 +453,39 @@ def fit_gbdt(
     min_gain
         The smallest gain of a split; default 0. (XGBoost: `gamma`; LightGBM:
         `min_gain_to_split`.)
+    max_delta_step
+        The largest absolute value of a leaf before `learning_rate`, positive, in units of raw scores; default no
+        limit. Splits are scored by the values that leaves get, but where a tree's leaves are refitted (`"mae"`,
+        `"quantile"`) or serve several outputs. (XGBoost: the same; LightGBM: `max_delta_step`; where XGBoost
+        limits the values of `"count:poisson"` to 0.7, say so here.)
+    path_smooth
+        Draws the values of nodes with few rows to their parents': of `n` rows, a node's own value counts
+        `n / path_smooth` times its parent's, from the root down; default 0: it is its own. Splits are scored by
+        these values, but where a tree's leaves serve several outputs; leaves that are refitted (`"mae"`,
+        `"quantile"`) are not smoothed. (LightGBM: the same.)
+    extra_trees
+        Whether a node may be divided at one border alone of each feature, drawn at random for each node (under
+        `"symmetric"` for each level), of the subsets of categories of `cat_method="partition"` at one length;
+        default False. The best of these features is taken, so that trees differ more and fit less closely (Geurts
+        et al., "Extremely randomized trees", 2006). (LightGBM: the same.)
+    random_strength
+        How much noise is on the scores by which features are compared, drawn for each feature and node (under
+        `"symmetric"` each level), in units of what a split gains by chance; default 0: none. It falls as rounds come
+        together. On the CPU alone yet: with `device="cuda"` it is an error. (CatBoost: the same, 1 by default, where the
+        noise is drawn for each border as well.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others
-        (LightGBM). `"mvs"`: minimal variance sampling (CatBoost).
+        (LightGBM). `"mvs"`: minimal variance sampling (CatBoost). `"bayesian"`: the Bayesian
+        bootstrap (Rubin 1981; CatBoost's `bootstrap_type="Bayesian"`): all rows, each with a weight
+        drawn anew for every tree, which counts in its splits and in its leaves.
     row_fraction
         The share of rows drawn, inside (0, 1]; default 0.8, and 0.3 for `"goss"`. (XGBoost,
         CatBoost: `subsample`; LightGBM: `bagging_fraction`.)
+    bagging_temperature
+        How far the weights of `row_sample="bayesian"` lie apart, 0 to 10: each is (-ln u) to this power, u
+        uniform in (0, 1]. 0: all are 1; default 1: exponential, with a mean of 1; rows of a weight too small
+        for a float are not drawn. (CatBoost: the same.)
     feature_fraction
         The share of features drawn for each tree, inside (0, 1]; default 1. (XGBoost:
         `colsample_bytree`.)

@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 16] = [
+const LATER: [&str; 21] = [
     "positive",
     "eval_train",
     "early_stopping_min_delta",
@@ -77,6 +77,11 @@ const LATER: [&str; 16] = [
     "position_factors",
     "aft_distribution",
     "aft_scale",
+    "bagging_temperature",
+    "max_delta_step",
+    "path_smooth",
+    "extra_trees",
+    "random_strength",
 ];
 
 /// Whether parameters that a model names are such as came later.

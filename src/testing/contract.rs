@@ -97,7 +97,7 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
             held_out = groups.iter().map(|group| group % 5 == 0).collect();
         }
         for policy in ["symmetric", "depthwise", "leafwise"] {
-            for sample in ["none", "bernoulli", "goss", "mvs"] {
+            for sample in ["none", "bernoulli", "goss", "mvs", "bayesian"] {
                 case += 1;
                 let mut p =
                     json!({ "loss": loss, "policy": policy, "row_sample": sample, "rounds": 3, "seed": case, "learning_rate": 0.3 });
@@ -117,6 +117,15 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
                 if case % 7 < 3 {
                     p["early_stopping"] = json!(2);
                     p["rounds"] = json!(5);
+                }
+                if case % 5 == 3 {
+                    p["max_delta_step"] = json!(0.2);
+                }
+                if case % 4 == 3 {
+                    p["extra_trees"] = json!(true);
+                }
+                if case % 5 == 1 {
+                    p["path_smooth"] = json!(20);
                 }
                 if case % 11 == 0 {
                     p["interaction"] = json!([["x0", "x1"], ["x2", "x3", "x4"]]);
@@ -142,6 +151,9 @@ pub fn small_tables(mut visit: impl FnMut(&Table, BoostingParams, u64)) {
                 json!({ "l1": 0.3, "min_data_in_leaf": 7, "row_sample": "mvs", "min_gain": 0.01 }),
                 json!({ "monotone": { "x0": 1, "x1": -1 }, "feature_fraction_level": 0.5, "min_child_weight": 0.2 }),
                 json!({ "interaction": [["x0", "x1"], ["x1", "x2", "x130"]], "feature_fraction": 0.8, "bins": 2 }),
+                json!({ "max_delta_step": 0.1, "min_data_in_leaf": 3 }),
+                json!({ "path_smooth": 4.5, "monotone": { "x0": 1 } }),
+                json!({ "extra_trees": true, "min_data_in_leaf": 2, "feature_fraction": 0.7 }),
             ] {
                 case += 1;
                 let mut t = table(500, 140, loss, case);

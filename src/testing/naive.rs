@@ -4,6 +4,7 @@
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::params::BoostingParams;
 use taiga_engine::losses::LossKind;
+use taiga_engine::numerics::random::{Purpose, Random, below};
 use taiga_engine::tree::model::Child;
 use taiga_engine::tree::{Policy, Tree};
 
@@ -18,6 +19,10 @@ pub struct Rules {
     pub min_child_weight: f64,
     pub min_data_in_leaf: usize,
     pub min_gain: f64,
+    pub max_delta_step: f64,
+    pub path_smooth: f64,
+    /// Where nodes are divided at one border of each feature, the numbers that these are drawn by.
+    pub drawn_borders: Option<Random>,
 }
 
 impl Rules {
@@ -32,6 +37,9 @@ impl Rules {
             min_child_weight: p.min_child_weight(),
             min_data_in_leaf: p.min_data_in_leaf as usize,
             min_gain: p.min_gain,
+            max_delta_step: p.max_delta_step.unwrap_or(f64::INFINITY),
+            path_smooth: p.path_smooth.unwrap_or(0.0),
+            drawn_borders: (p.extra_trees == Some(true)).then(|| Random::new(p.seed, Purpose::NodeDraws, 0)),
         }
     }
 }
@@ -40,6 +48,28 @@ impl Rules {
     /// Whether no node of a level may get a child that has rows and is too small.
     fn level_limits(&self) -> bool {
         self.policy == Policy::Symmetric && (self.min_child_weight > 0.0 || self.min_data_in_leaf > 0)
+    }
+
+    /// Whether leaves have other values than those that lower the loss most.
+    fn moves_values(&self) -> bool {
+        self.max_delta_step < f64::INFINITY || self.path_smooth > 0.0
+    }
+
+    /// The value of a leaf of `n` rows: no larger than is allowed, and between its own and its parent's; the root has its own.
+    fn value(&self, g: f64, h: f64, n: usize, parent: Option<f64>) -> f64 {
+        let own = Grown::newton(g, h, self).clamp(-self.max_delta_step, self.max_delta_step);
+        match parent {
+            Some(parent) if self.path_smooth > 0.0 => {
+                let share = n as f64 / self.path_smooth;
+                own * share / (share + 1.0) + parent / (share + 1.0)
+            }
+            _ => own,
+        }
+    }
+
+    /// By how much a leaf of this value lowers twice the loss of its rows.
+    fn score_of_value(&self, g: f64, h: f64, value: f64) -> f64 {
+        -(2.0 * (g * value + self.l1 * value.abs()) + (h + self.l2) * value * value)
     }
 }
 
@@ -69,8 +99,16 @@ impl Cut {
 
 #[derive(Clone, Debug)]
 pub enum Grown {
-    Leaf { rows: Vec<usize>, gradient: f64, hessian: f64 },
+    Leaf { rows: Vec<usize>, gradient: f64, hessian: f64, value: f64 },
     Inner { cut: Cut, left: Box<Grown>, right: Box<Grown> },
+}
+
+/// A node of a growing tree, its value, and the numbers that its borders are drawn by.
+#[derive(Clone)]
+struct Node {
+    rows: Vec<usize>,
+    value: f64,
+    random: Option<Random>,
 }
 
 fn threshold(g: f64, l1: f64) -> f64 {
@@ -86,20 +124,41 @@ impl Data<'_> {
         rows.iter().partition(|r| !cut.goes_right(self.columns[cut.feature][**r]))
     }
 
+    fn root(&self, rows: Vec<usize>, rules: &Rules) -> Node {
+        let (g, h) = self.sums(&rows);
+        Node { value: rules.value(g, h, rows.len(), None), rows, random: rules.drawn_borders }
+    }
+
+    fn children(&self, node: &Node, cut: &Cut, rules: &Rules) -> (Node, Node) {
+        let child = |rows: Vec<usize>, side: u64| {
+            let (g, h) = self.sums(&rows);
+            Node { value: rules.value(g, h, rows.len(), Some(node.value)), rows, random: node.random.map(|random| random.child(side)) }
+        };
+        let (left, right) = self.parts(&node.rows, cut);
+        (child(left, 0), child(right, 1))
+    }
+
     /// The score of a node that is not split.
-    fn score(&self, rows: &[usize], rules: &Rules) -> f64 {
-        let (g, h) = self.sums(rows);
+    fn score(&self, node: &Node, rules: &Rules) -> f64 {
+        let (g, h) = self.sums(&node.rows);
+        if rules.moves_values() {
+            return rules.score_of_value(g, h, rules.value(g, h, node.rows.len(), Some(node.value)));
+        }
         let t = threshold(g, rules.l1);
         if h + rules.l2 > 0.0 { t * t / (h + rules.l2) } else { 0.0 }
     }
 
     /// The score of both children together; none where one is too small.
-    fn split_score(&self, rows: &[usize], cut: &Cut, rules: &Rules) -> Option<f64> {
-        let (left, right) = self.parts(rows, cut);
+    fn split_score(&self, node: &Node, cut: &Cut, rules: &Rules) -> Option<f64> {
+        let (left, right) = self.parts(&node.rows, cut);
         let ((gl, hl), (gr, hr)) = (self.sums(&left), self.sums(&right));
         let large = |n: usize, h: f64| h > 0.0 && h >= rules.min_child_weight && n >= rules.min_data_in_leaf;
         if !large(left.len(), hl) || !large(right.len(), hr) {
             return None;
+        }
+        if rules.moves_values() {
+            let score = |g: f64, h: f64, n: usize| rules.score_of_value(g, h, rules.value(g, h, n, Some(node.value)));
+            return Some(score(gl, hl, left.len()) + score(gr, hr, right.len()));
         }
         let (tl, tr) = (threshold(gl, rules.l1), threshold(gr, rules.l1));
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
@@ -137,17 +196,21 @@ impl Data<'_> {
     /// The candidate with the largest gain over all the nodes together; the first of those that
     /// tie. A node that a candidate would leave a child too small in counts as not split; where
     /// limits bind a level, it forbids the candidate unless all its rows go to one side.
-    fn best(&self, nodes: &[&[usize]], rules: &Rules) -> Option<Cut> {
-        let rows: Vec<usize> = nodes.concat();
+    fn best(&self, nodes: &[&Node], drawn_by: Option<Random>, rules: &Rules) -> Option<Cut> {
+        let rows: Vec<usize> = nodes.iter().flat_map(|n| n.rows.iter().copied()).collect();
         let parent: f64 = nodes.iter().map(|n| self.score(n, rules)).sum();
         let mut best: Option<Cut> = None;
+        let drawn = drawn_by.map(|random| self.drawn_borders(random));
         for cut in self.candidates(&rows) {
+            if drawn.as_ref().is_some_and(|drawn| drawn[cut.feature] != Some(cut.place)) {
+                continue;
+            }
             let scores: Vec<Option<f64>> = nodes.iter().map(|n| self.split_score(n, &cut, rules)).collect();
-            let divides = |n: &[usize]| {
-                let (left, right) = self.parts(n, &cut);
+            let divides = |n: &Node| {
+                let (left, right) = self.parts(&n.rows, &cut);
                 !left.is_empty() && !right.is_empty()
             };
-            let forbids = |(s, n): (&Option<f64>, &&[usize])| s.is_none() && divides(n);
+            let forbids = |(s, n): (&Option<f64>, &&Node)| s.is_none() && divides(n);
             if scores.iter().all(|s| s.is_none()) || (rules.level_limits() && scores.iter().zip(nodes).any(forbids)) {
                 continue;
             }
@@ -160,9 +223,21 @@ impl Data<'_> {
         best
     }
 
-    fn leaf(&self, rows: Vec<usize>) -> Grown {
-        let (gradient, hessian) = self.sums(&rows);
-        Grown::Leaf { rows, gradient, hessian }
+    /// The border of each feature that may divide a node; features that can't be divided at all draw none.
+    fn drawn_borders(&self, random: Random) -> Vec<Option<usize>> {
+        let mut places = 0..;
+        let draw = |(borders, column): (&Vec<f64>, &Vec<f64>)| {
+            let missing = column.iter().filter(|x| x.is_nan()).count();
+            let divides = !borders.is_empty() || (missing > 0 && missing < column.len());
+            let place = if divides { places.next() } else { None };
+            place.map(|place| below(random.u64(place), borders.len().max(1) as u32) as usize)
+        };
+        self.borders.iter().zip(self.columns).map(draw).collect()
+    }
+
+    fn leaf(&self, node: Node) -> Grown {
+        let (gradient, hessian) = self.sums(&node.rows);
+        Grown::Leaf { rows: node.rows, gradient, hessian, value: node.value }
     }
 
     fn inner(&self, cut: Cut, left: Grown, right: Grown) -> Grown {
@@ -171,70 +246,71 @@ impl Data<'_> {
 
     /// Grows a tree on `rows`.
     pub fn grow(&self, rows: Vec<usize>, rules: &Rules) -> Grown {
+        let root = self.root(rows, rules);
         match rules.policy {
             Policy::Symmetric => {
-                let cuts = self.symmetric_cuts(rows.clone(), rules);
-                self.by_cuts(rows, &cuts)
+                let cuts = self.symmetric_cuts(root.clone(), rules);
+                self.by_cuts(root, &cuts, rules)
             }
-            Policy::Depthwise => self.depthwise(rows, rules, 0),
-            Policy::Leafwise => self.leafwise(rows, rules),
+            Policy::Depthwise => self.depthwise(root, rules, 0),
+            Policy::Leafwise => self.leafwise(root, rules),
         }
     }
 
-    fn symmetric_cuts(&self, rows: Vec<usize>, rules: &Rules) -> Vec<Cut> {
-        let (mut nodes, mut cuts) = (vec![rows], vec![]);
+    fn symmetric_cuts(&self, root: Node, rules: &Rules) -> Vec<Cut> {
+        let (mut nodes, mut cuts) = (vec![root], vec![]);
         while cuts.len() < rules.depth {
-            let open: Vec<&[usize]> = nodes.iter().filter(|n| self.searched(n, rules)).map(|n| &n[..]).collect();
-            let Some(cut) = self.best(&open, rules) else { break };
+            let open: Vec<&Node> = nodes.iter().filter(|n| self.searched(&n.rows, rules)).collect();
+            let Some(cut) = self.best(&open, rules.drawn_borders.map(|random| random.child(cuts.len() as u64)), rules) else { break };
             cuts.push(cut);
-            nodes = nodes.iter().flat_map(|n| <[Vec<usize>; 2]>::from(self.parts(n, &cut))).collect();
+            nodes = nodes.iter().flat_map(|n| <[Node; 2]>::from(self.children(n, &cut, rules))).collect();
         }
         cuts
     }
 
-    fn by_cuts(&self, rows: Vec<usize>, cuts: &[Cut]) -> Grown {
-        let Some((cut, rest)) = cuts.split_first() else { return self.leaf(rows) };
-        let (left, right) = self.parts(&rows, cut);
-        self.inner(*cut, self.by_cuts(left, rest), self.by_cuts(right, rest))
+    fn by_cuts(&self, node: Node, cuts: &[Cut], rules: &Rules) -> Grown {
+        let Some((cut, rest)) = cuts.split_first() else { return self.leaf(node) };
+        let (left, right) = self.children(&node, cut, rules);
+        self.inner(*cut, self.by_cuts(left, rest, rules), self.by_cuts(right, rest, rules))
     }
 
-    fn depthwise(&self, rows: Vec<usize>, rules: &Rules, depth: usize) -> Grown {
-        if depth == rules.depth || !self.searched(&rows, rules) {
-            return self.leaf(rows);
+    fn depthwise(&self, node: Node, rules: &Rules, depth: usize) -> Grown {
+        if depth == rules.depth || !self.searched(&node.rows, rules) {
+            return self.leaf(node);
         }
-        let Some(cut) = self.best(&[&rows], rules) else { return self.leaf(rows) };
-        let (left, right) = self.parts(&rows, &cut);
+        let Some(cut) = self.best(&[&node], node.random, rules) else { return self.leaf(node) };
+        let (left, right) = self.children(&node, &cut, rules);
         self.inner(cut, self.depthwise(left, rules, depth + 1), self.depthwise(right, rules, depth + 1))
     }
 
     /// The open leaf with the largest gain first; at a tie the one that was made first.
-    fn leafwise(&self, rows: Vec<usize>, rules: &Rules) -> Grown {
-        struct Node {
-            rows: Vec<usize>,
+    fn leafwise(&self, root: Node, rules: &Rules) -> Grown {
+        struct Open {
+            node: Node,
             depth: usize,
             cut: Option<Cut>,
             children: Option<(usize, usize)>,
         }
-        let new = |rows: Vec<usize>, depth: usize| {
-            let cut = if depth < rules.depth && self.searched(&rows, rules) { self.best(&[&rows], rules) } else { None };
-            Node { rows, depth, cut, children: None }
+        let new = |node: Node, depth: usize| {
+            let cut = if depth < rules.depth && self.searched(&node.rows, rules) { self.best(&[&node], node.random, rules) } else { None };
+            Open { node, depth, cut, children: None }
         };
-        let mut nodes = vec![new(rows, 0)];
+        let mut nodes = vec![new(root, 0)];
         let mut leaves = 1;
         while leaves < rules.leaves {
             let open = (0..nodes.len()).filter(|i| nodes[*i].children.is_none() && nodes[*i].cut.is_some());
             let gain = |i: usize| nodes[i].cut.map_or(0.0, |c| c.gain);
             let Some(best) = open.reduce(|a, b| if gain(b) > gain(a) { b } else { a }) else { break };
-            let (left, right) = self.parts(&nodes[best].rows, &nodes[best].cut.unwrap());
+            let (left, right) = self.children(&nodes[best].node, &nodes[best].cut.unwrap(), rules);
             let depth = nodes[best].depth + 1;
             nodes[best].children = Some((nodes.len(), nodes.len() + 1));
             nodes.push(new(left, depth));
             nodes.push(new(right, depth));
             leaves += 1;
         }
-        fn build(data: &Data<'_>, nodes: &[Node], i: usize) -> Grown {
+        fn build(data: &Data<'_>, nodes: &[Open], i: usize) -> Grown {
             match nodes[i].children {
-                None => data.leaf(nodes[i].rows.clone()),
+                None => data.leaf(nodes[i].node.clone()),
                 Some((l, r)) => data.inner(nodes[i].cut.unwrap(), build(data, nodes, l), build(data, nodes, r)),
             }
         }
@@ -252,7 +328,7 @@ impl Grown {
     /// Calls `visit` for each leaf, from left to right.
     pub fn leaves<'a>(&'a self, visit: &mut dyn FnMut(&'a [usize], f64, f64)) {
         match self {
-            Grown::Leaf { rows, gradient, hessian } => visit(rows, *gradient, *hessian),
+            Grown::Leaf { rows, gradient, hessian, .. } => visit(rows, *gradient, *hessian),
             Grown::Inner { left, right, .. } => {
                 left.leaves(visit);
                 right.leaves(visit);
@@ -307,10 +383,10 @@ fn assert_node(m: &Model, tree: &Tree, at: At, naive: &Grown, rules: &Rules, rat
             assert_node(m, tree, children.1, right, rules, rate, path);
             path.pop();
         }
-        (Grown::Leaf { rows, gradient, hessian }, None, Some(leaf)) => {
+        (Grown::Leaf { rows, hessian, value, .. }, None, Some(leaf)) => {
             assert_eq!(leaf.count as usize, rows.len(), "below {path:?} under {rules:?}");
             let close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
-            let value = rate * Grown::newton(*gradient, *hessian, rules);
+            let value = rate * value;
             assert!(close(leaf.value as f64 * m.scale, value), "{} {value} below {path:?} under {rules:?}", leaf.value as f64 * m.scale);
             assert!(close(leaf.weight as f64, *hessian), "{} {hessian} below {path:?} under {rules:?}", leaf.weight);
         }

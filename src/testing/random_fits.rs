@@ -49,7 +49,7 @@ impl RandomFit {
         let mut drawn = json!({
             "loss": loss, "seed": seed, "rounds": 1 + dice.below(5), "learning_rate": one_of(dice, &[0.05, 0.3, 0.9]),
             "policy": one_of(dice, &["symmetric", "depthwise", "leafwise"]), "l2": one_of(dice, &[0.0, 1.0, 30.0]),
-            "row_sample": one_of(dice, &["none", "none", "bernoulli", "goss", "mvs"]),
+            "row_sample": one_of(dice, &["none", "none", "bernoulli", "goss", "mvs", "bayesian"]),
         });
         let mut t = table(rows, features, if loss == "custom" { "rmse" } else { loss }, seed);
         columns(&mut t, loss, dice);
@@ -154,6 +154,7 @@ fn loss_params(drawn: &mut Value, loss: &str, dice: &mut Dice) {
 fn limits(drawn: &mut Value, t: &Table, dice: &mut Dice) {
     let leafwise = drawn["policy"] == "leafwise";
     let symmetric = drawn["policy"] == "symmetric";
+    let bayesian = drawn["row_sample"] == "bayesian";
     drawn["bins"] = json!(one_of(dice, &[2, 15, 255, 256]));
     drawn["border_method"] = json!(one_of(dice, &["quantile", "uniform", "greedy_logsum", "min_max_entropy"]));
     drawn["depth"] = json!(1 + dice.below(6));
@@ -164,10 +165,14 @@ fn limits(drawn: &mut Value, t: &Table, dice: &mut Dice) {
         ("min_child_weight", 0.4, json!(one_of(dice, &[0.0, 0.5, 20.0]))),
         ("min_data_in_leaf", 0.3, json!(dice.below(30))),
         ("min_gain", 0.2, json!(0.01)),
+        ("extra_trees", 0.25, json!(true)),
+        ("path_smooth", 0.2, json!(one_of(dice, &[0.0, 0.5, 7.0, 1000.0]))),
+        ("max_delta_step", 0.2, json!(one_of(dice, &[0.05, 0.3, 2.0, 1e6]))),
         ("feature_fraction", 0.3, json!(0.7)),
         ("feature_fraction_level", 0.3, json!(0.6)),
         ("feature_fraction_node", if symmetric { 0.0 } else { 0.3 }, json!(0.5)),
-        ("row_fraction", if drawn["row_sample"] == "none" { 0.0 } else { 0.5 }, json!(one_of(dice, &[0.2, 0.6, 1.0]))),
+        ("row_fraction", if drawn["row_sample"] == "none" || bayesian { 0.0 } else { 0.5 }, json!(one_of(dice, &[0.2, 0.6, 1.0]))),
+        ("bagging_temperature", if bayesian { 0.7 } else { 0.0 }, json!(one_of(dice, &[0.0, 0.3, 1.0, 2.0, 10.0]))),
         ("early_stopping", if t.held_out.is_some() { 0.6 } else { 0.0 }, json!(1 + dice.below(3))),
         ("monotone", 0.25, json!({ "x0": one_of(dice, &[-1, 1]) })),
         ("interaction", 0.15, json!([["x0"]])),

@@ -195,6 +195,10 @@ def gbdt() -> Cases:
             "greedy": {"border_method": "greedy_logsum"},
             "quantile-borders": {"border_method": "quantile", "border_sample": 500},
             "baseline": {"baseline": "base"},
+            "bayesian": {"row_sample": "bayesian", "bagging_temperature": 0.7},
+            "max-delta-step": {"max_delta_step": 0.3, "monotone": {"b": -1}},
+            "path-smooth": {"path_smooth": 20.0, "max_delta_step": 2.0},
+            "extra-trees": {"extra_trees": True, "min_data_in_leaf": 3},
             "stopping": {"eval": "held", "early_stopping": 2, "rounds": 20, "learning_rate": 0.5},
             "min-delta": {
                 "eval": "held",

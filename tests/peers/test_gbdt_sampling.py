@@ -8,15 +8,16 @@ import numpy as np
 import polars as pl
 import pytest
 
-from .tables import BRANCHING, POLICIES, categories, inner_of, names, numbers, paths_of, predict, rmse
+from .tables import BRANCHING, POLICIES, categories, inner_of, leaves_of, names, numbers, paths_of, predict, rmse
 
 policies = pytest.mark.parametrize("policy", POLICIES)
 SAMPLES = ["bernoulli", "goss", "mvs"]
 samples = pytest.mark.parametrize("sample", SAMPLES)
+draws = pytest.mark.parametrize("sample", [*SAMPLES, "bayesian"])
 
 
 @policies
-@samples
+@draws
 def test_a_seed_gives_the_same_model_again(policy: Any, sample: Any) -> None:
     df = numbers()
     fits = [df.taiga.fit_gbdt("y", names(df), rounds=5, policy=policy, row_sample=sample, seed=7) for _ in range(2)]
@@ -24,10 +25,11 @@ def test_a_seed_gives_the_same_model_again(policy: Any, sample: Any) -> None:
 
 
 @policies
-@samples
+@draws
 def test_another_seed_draws_other_rows(policy: Any, sample: Any) -> None:
     df = numbers()
-    params: dict[str, Any] = {"rounds": 5, "policy": policy, "row_sample": sample, "row_fraction": 0.3}
+    share: dict[str, Any] = {} if sample == "bayesian" else {"row_fraction": 0.3}
+    params: dict[str, Any] = {"rounds": 5, "policy": policy, "row_sample": sample, **share}
     a, b = (predict(df, df.taiga.fit_gbdt("y", names(df), seed=s, **params)) for s in (0, 1))
     assert np.abs(a - b).mean() > 1e-3
 
@@ -157,7 +159,7 @@ def test_draws_of_features_keep_interactions_and_categories_whole(policy: Any) -
         assert sum(any(name in text for text in path) for name in ("city", "kind", "x")) <= 1
 
 
-@samples
+@draws
 def test_threads_do_not_change_draws(sample: Any) -> None:
     df = numbers(rows=2_000)
     params: dict[str, Any] = {"rounds": 5, "row_sample": sample, "feature_fraction": 0.7}
@@ -190,3 +192,138 @@ def test_samples_of_gradients_estimate_leaves_without_bias(policy: Any, sample: 
     params: dict[str, Any] = {"rounds": 30, "policy": policy, "row_sample": sample, "row_fraction": 0.4, "l2": 0.0}
     found = [predict(grid, df.taiga.fit_gbdt("y", "x", seed=s, **params)) for s in range(6)]
     np.testing.assert_allclose(np.mean(found, axis=0), means, atol=0.15)
+
+
+@policies
+def test_bayesian_weights_of_no_temperature_are_all_one(policy: Any) -> None:
+    df = numbers()
+    a = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy)
+    b = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, row_sample="bayesian", bagging_temperature=0.0)
+    np.testing.assert_array_equal(predict(df, a), predict(df, b))
+
+
+@policies
+def test_bayesian_weights_keep_all_rows_and_estimate_leaves_without_bias(policy: Any) -> None:
+    """The mean prediction over seeds comes near to the mean target of each group, the further apart the weights the less near."""
+    rng = np.random.default_rng(1)
+    group = rng.integers(0, 3, 900)
+    df = pl.DataFrame({"x": group.astype(float), "y": group * 2.0 + rng.exponential(size=900)})
+    means = df.group_by("x").agg(pl.col("y").mean()).sort("x")["y"].to_numpy()
+    grid = pl.DataFrame({"x": [0.0, 1.0, 2.0]})
+    params: dict[str, Any] = {"rounds": 30, "policy": policy, "row_sample": "bayesian", "l2": 0.0}
+    spread = []
+    for temperature in (0.3, 1.0, 3.0):
+        models = [
+            df.taiga.fit_gbdt("y", "x", seed=s, bagging_temperature=temperature, **params) for s in range(6)
+        ]
+        assert leaves_of(models[0]).group_by("tree").agg(pl.col("count").sum())["count"].max() == 900
+        found = np.array([predict(grid, model) for model in models])
+        np.testing.assert_allclose(found.mean(axis=0), means, atol=0.15 if temperature < 3 else 0.5)
+        spread.append(found.std(axis=0).mean())
+    assert spread == sorted(spread)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+@pytest.mark.filterwarnings("ignore")
+def test_the_bayesian_bootstrap_is_as_accurate_as_catboosts(temperature: float) -> None:
+    """The mean error over seeds on rows not trained on, beside CatBoost with the same settings."""
+    catboost = pytest.importorskip("catboost")
+    df = numbers(rows=4_000, seed=3)
+    train, test = df[:2_000], df[2_000:]
+    x, rows = (part.select(names(df)).to_numpy().astype(np.float32) for part in (train, test))
+    ours, theirs = [], []
+    for seed in range(3):
+        model = train.taiga.fit_gbdt(
+            "y", names(df), rounds=80, row_sample="bayesian", bagging_temperature=temperature, seed=seed
+        )
+        ours.append(rmse(predict(test, model), test["y"]))
+        peer = catboost.CatBoostRegressor(
+            iterations=80, depth=6, learning_rate=0.1, l2_leaf_reg=1, border_count=254, verbose=0, thread_count=2,
+            boosting_type="Plain", bootstrap_type="Bayesian", bagging_temperature=temperature, random_strength=0,
+            leaf_estimation_iterations=1, random_seed=seed, allow_writing_files=False,
+        )  # fmt: skip
+        theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
+    assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)
+
+
+@policies
+def test_a_node_looks_at_one_border_of_each_feature(policy: Any) -> None:
+    """First splits lie at borders drawn among all, each about as often, where a feature has no say otherwise."""
+    rng = np.random.default_rng(4)
+    df = pl.DataFrame({"x": np.repeat(np.arange(8.0), 50)}).with_columns(y=pl.Series(rng.normal(size=400)))
+    params: dict[str, Any] = {"rounds": 1, "depth": 1, "policy": policy, "l2": 0.0, "min_child_weight": 0.0}
+    borders = [inner_of(df.taiga.fit_gbdt("y", "x", seed=s, extra_trees=True, **params))["border"][0] for s in range(140)]
+    assert sorted(set(borders)) == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5]
+    assert min(borders.count(border) for border in set(borders)) >= 8
+    assert len({inner_of(df.taiga.fit_gbdt("y", "x", seed=s, **params))["border"][0] for s in range(20)}) == 1
+
+
+@policies
+def test_extra_trees_fit_the_training_rows_less(policy: Any) -> None:
+    df = numbers()
+    error = [
+        rmse(predict(df, df.taiga.fit_gbdt("y", names(df), rounds=20, policy=policy, extra_trees=extra)), df["y"])
+        for extra in (True, False)
+    ]
+    assert error[0] > error[1]
+
+
+@pytest.mark.parametrize("leaves", [8, 31])
+@pytest.mark.filterwarnings("ignore")
+def test_extra_trees_are_as_accurate_as_lightgbms(leaves: int) -> None:
+    """The mean error over seeds on rows not trained on, beside LightGBM with the same settings."""
+    lightgbm = pytest.importorskip("lightgbm")
+    df = numbers(rows=4_000, features=8, seed=3, levels=None)
+    train, test = df[:2_000], df[2_000:]
+    x, rows = (part.select(names(df)).to_numpy() for part in (train, test))
+    ours, theirs = [], []
+    for seed in range(4):
+        model = train.taiga.fit_gbdt(
+            "y", names(df), rounds=100, policy="leafwise", leaves=leaves, extra_trees=True, min_data_in_leaf=5, seed=seed
+        )
+        ours.append(rmse(predict(test, model), test["y"]))
+        peer = lightgbm.LGBMRegressor(
+            n_estimators=100, num_leaves=leaves, learning_rate=0.1, reg_lambda=1, min_child_weight=1,
+            min_child_samples=5, extra_trees=True, extra_seed=seed, n_jobs=2, verbose=-1,
+        )  # fmt: skip
+        theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
+    assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)
+
+
+@policies
+def test_noise_on_scores_lets_other_features_split(policy: Any) -> None:
+    df = numbers(features=8)
+    fit: dict[str, Any] = {"rounds": 10, "policy": policy}
+    plain = df.taiga.fit_gbdt("y", names(df), **fit)
+    error, others = [], []
+    for strength in (0.0, 1.0, 100.0):
+        models = [df.taiga.fit_gbdt("y", names(df), random_strength=strength, seed=s, **fit) for s in range(3)]
+        error.append(np.mean([rmse(predict(df, model), df["y"]) for model in models]))
+        others.append(np.mean([inner_of(model)["feature"].is_in(["x0", "x1", "x2"]).not_().mean() for model in models]))
+    assert error == sorted(error)
+    assert others[0] < others[2]
+    # So much that scores have no say: eight features, of which five are not among the first three.
+    assert others[2] > 0.4
+    none = df.taiga.fit_gbdt("y", names(df), random_strength=0.0, **fit)
+    np.testing.assert_array_equal(predict(df, plain), predict(df, none))
+
+
+@pytest.mark.parametrize("strength", [1.0, 5.0])
+@pytest.mark.filterwarnings("ignore")
+def test_noise_on_scores_is_as_accurate_as_catboosts(strength: float) -> None:
+    """The mean error over seeds on rows not trained on, beside CatBoost with the same settings."""
+    catboost = pytest.importorskip("catboost")
+    df = numbers(rows=3_000, features=8, seed=3, levels=None)
+    train, test = df[:1_000], df[1_000:]
+    x, rows = (part.select(names(df)).to_numpy().astype(np.float32) for part in (train, test))
+    ours, theirs = [], []
+    for seed in range(4):
+        model = train.taiga.fit_gbdt("y", names(df), rounds=100, random_strength=strength, seed=seed)
+        ours.append(rmse(predict(test, model), test["y"]))
+        peer = catboost.CatBoostRegressor(
+            iterations=100, depth=6, learning_rate=0.1, l2_leaf_reg=1, border_count=254, verbose=0, thread_count=2,
+            boosting_type="Plain", bootstrap_type="No", random_strength=strength, leaf_estimation_iterations=1,
+            random_seed=seed, allow_writing_files=False,
+        )  # fmt: skip
+        theirs.append(rmse(peer.fit(x, train["y"].to_numpy()).predict(rows), test["y"]))
+    assert np.mean(ours) < 1.03 * np.mean(theirs), (ours, theirs)

@@ -187,22 +187,23 @@ def test_the_first_split_is_the_best_of_all_by_brute_force(policy: Any, seed: in
     assert split["gain"] == pytest.approx(best[0], rel=1e-3)
 
 
-def of_xgboost(x: np.ndarray, y: np.ndarray, trees: int, rate: float) -> np.ndarray:
+def of_xgboost(x: np.ndarray, y: np.ndarray, trees: int, rate: float, **more: Any) -> np.ndarray:
     from xgboost import XGBRegressor
 
     model = XGBRegressor(
         n_estimators=trees, max_depth=4, learning_rate=rate, reg_lambda=1, min_child_weight=0, tree_method="hist",
-        base_score=y.mean(), n_jobs=1,
+        base_score=y.mean(), n_jobs=1, **more,
     )  # fmt: skip
     return np.asarray(model.fit(x, y).predict(x))
 
 
-def of_lightgbm(x: np.ndarray, y: np.ndarray, trees: int, rate: float) -> np.ndarray:
+def of_lightgbm(x: np.ndarray, y: np.ndarray, trees: int, rate: float, **more: Any) -> np.ndarray:
     from lightgbm import LGBMRegressor
 
+    settings: dict[str, Any] = {"min_child_samples": 1, **more}
     model = LGBMRegressor(
-        n_estimators=trees, num_leaves=12, learning_rate=rate, reg_lambda=1, min_child_samples=1, min_child_weight=0,
-        min_data_in_bin=1, n_jobs=1, verbose=-1,
+        n_estimators=trees, num_leaves=12, learning_rate=rate, reg_lambda=1, min_child_weight=0, min_data_in_bin=1,
+        n_jobs=1, verbose=-1, **settings,
     )  # fmt: skip
     return np.asarray(model.fit(x, y).predict(x))
 
@@ -246,6 +247,83 @@ def test_predictions_are_those_of_the_peer_tree_by_tree(peer: Any, params: Any, 
     x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
     model = df.taiga.fit_gbdt("y", names(df), rounds=trees, learning_rate=rate, l2=1.0, min_child_weight=0.0, **params)
     np.testing.assert_allclose(predict(df, model), peer(x, y, trees, rate), atol=2e-4)
+
+
+@pytest.mark.parametrize(
+    ("peer", "params"),
+    [
+        (of_xgboost, {"policy": "depthwise", "depth": 4}),
+        (of_lightgbm, {"policy": "leafwise", "leaves": 12}),
+    ],
+    ids=["xgboost", "lightgbm"],
+)
+@pytest.mark.parametrize("most", [0.3, 1.0])
+@pytest.mark.parametrize(("trees", "rate"), [(1, 1.0), (5, 0.3)])
+@pytest.mark.filterwarnings("ignore")
+def test_limited_leaves_are_those_of_the_peer_tree_by_tree(
+    peer: Any, params: Any, most: float, trees: int, rate: float
+) -> None:
+    """The limit counts in the splits' gains as well, so that other trees grow."""
+    df = numbers(rows=1_000, seed=2)
+    x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
+    common: dict[str, Any] = {"rounds": trees, "learning_rate": rate, "l2": 1.0, "min_child_weight": 0.0, **params}
+    model = df.taiga.fit_gbdt("y", names(df), max_delta_step=most, **common)
+    np.testing.assert_allclose(predict(df, model), peer(x, y, trees, rate, max_delta_step=most), atol=2e-4)
+    assert not np.allclose(predict(df, model), predict(df, df.taiga.fit_gbdt("y", names(df), **common)), atol=1e-2)
+
+
+@pytest.mark.parametrize("smooth", [1.0, 30.0])
+@pytest.mark.parametrize("more", [{}, {"max_delta_step": 0.5}, {"min_data_in_leaf": 8}], ids=str)
+@pytest.mark.parametrize(("trees", "rate"), [(1, 1.0), (5, 0.3)])
+@pytest.mark.filterwarnings("ignore")
+def test_smoothed_leaves_are_those_of_lightgbm_tree_by_tree(
+    smooth: float, more: dict[str, Any], trees: int, rate: float
+) -> None:
+    df = numbers(rows=1_000, seed=2)
+    x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
+    common: dict[str, Any] = {"rounds": trees, "learning_rate": rate, "policy": "leafwise", "leaves": 12, **more}
+    model = df.taiga.fit_gbdt("y", names(df), path_smooth=smooth, l2=1.0, min_child_weight=0.0, **common)
+    settings = {"min_child_samples": more.get("min_data_in_leaf", 2)}
+    settings |= {"max_delta_step": more["max_delta_step"]} if "max_delta_step" in more else {}
+    peer = of_lightgbm(x, y, trees, rate, path_smooth=smooth, **settings)
+    np.testing.assert_allclose(predict(df, model), peer, atol=2e-4)
+
+
+@policies
+def test_the_more_values_are_smoothed_the_less_do_leaves_differ(policy: Any) -> None:
+    df = numbers()
+    fit: dict[str, Any] = {"rounds": 3, "policy": policy, "learning_rate": 1.0}
+    spread = [
+        predict(df, df.taiga.fit_gbdt("y", names(df), path_smooth=smooth, **fit)).std()
+        for smooth in (0.0, 5.0, 100.0, 1e4, 1e9)
+    ]
+    assert spread == sorted(spread, reverse=True)
+    assert spread[-1] < 1e-3 * spread[0]
+    free = df.taiga.fit_gbdt("y", names(df), **fit)
+    np.testing.assert_array_equal(predict(df, free), predict(df, df.taiga.fit_gbdt("y", names(df), path_smooth=0, **fit)))
+
+
+@policies
+@pytest.mark.parametrize("loss", ["rmse", "mae", "huber", "logloss", "poisson"])
+def test_no_leaf_is_larger_than_max_delta_step(policy: Any, loss: Any) -> None:
+    df = numbers()
+    target = {"logloss": "flag", "poisson": "positive"}.get(loss, "y")
+    fit: dict[str, Any] = {"rounds": 5, "policy": policy, "loss": loss, "learning_rate": 0.5}
+    free = leaves_of(df.taiga.fit_gbdt(target, names(df), **fit))["value"].abs().max()
+    most = free / 4
+    values = leaves_of(df.taiga.fit_gbdt(target, names(df), max_delta_step=2 * most, **fit))["value"].abs()
+    assert values.max() == pytest.approx(most, rel=1e-5)
+    far = df.taiga.fit_gbdt(target, names(df), max_delta_step=1e6, **fit)
+    np.testing.assert_allclose(
+        predict(df, far), predict(df, df.taiga.fit_gbdt(target, names(df), **fit)), atol=1e-4
+    )
+
+
+@policies
+def test_leaves_that_outputs_share_are_limited_too(policy: Any) -> None:
+    df = numbers().with_columns(both=pl.struct("y", "positive"))
+    model = df.taiga.fit_gbdt("both", names(df), rounds=5, policy=policy, learning_rate=1.0, max_delta_step=0.2)
+    assert leaves_of(model)["value"].abs().max() == pytest.approx(0.2, rel=1e-5)
 
 
 @policies

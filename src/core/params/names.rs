@@ -47,6 +47,8 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["min_hessian", "min_sum_hessian", "min_sum_hessian_in_leaf", "min_sum_hessian_per_leaf"], &["min_child_weight"]),
     (&["min_child_samples", "min_data", "min_data_per_leaf", "min_samples_leaf"], &["min_data_in_leaf"]),
     (&["gamma", "min_gain_to_split", "min_impurity_decrease", "min_split_gain", "min_split_loss"], &["min_gain"]),
+    (&["extra_tree"], &["extra_trees"]),
+    (&["max_leaf_output", "max_tree_output", "poisson_max_delta_step"], &["max_delta_step"]),
     (&["bootstrap_type", "data_sample_strategy", "sampling_method"], &["row_sample"]),
     (&["bagging", "bagging_fraction", "sub_row", "subsample"], &["row_fraction", "bootstrap"]),
     (&["max_samples"], &["bootstrap", "row_fraction"]),
@@ -179,7 +181,6 @@ const NOTES: &[(&[&str], &str)] = &[
         &["bagging_freq", "subsample_freq", "sampling_frequency"],
         "leave it out: rows are drawn anew for every tree where row_sample= asks for it",
     ),
-    (&["bagging_temperature"], "leave it out: there is no Bayesian bootstrap; row_sample= draws rows"),
     (&["bagging_by_query", "sampling_unit"], "leave it out: single rows are drawn"),
     (
         &[
@@ -210,10 +211,6 @@ const NOTES: &[(&[&str], &str)] = &[
     (&["reg_sqrt"], "transform the target: pl.col(\"y\").sqrt() as the first argument"),
     (&["target_border"], "make the target Boolean: pl.col(\"y\") > border as the first argument"),
     (&["fair_c"], "there is no Fair loss; loss=\"huber\" is near it"),
-    (
-        &["poisson_max_delta_step", "max_delta_step", "max_leaf_output", "max_tree_output"],
-        "there is no limit on leaf values; l2= and learning_rate= make them smaller",
-    ),
     (&["linear_tree", "linear_trees", "linear_lambda"], "leave it out: leaves are constants"),
     (
         &[
@@ -230,7 +227,7 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "leave it out: there are no dropouts (DART)",
     ),
-    (&["extra_trees", "extra_tree"], "splits are searched among all borders; fit_forest has splitter=\"random\""),
+    (&["extra_trees"], "splitter=\"random\" of fit_forest draws one border of each feature"),
     (&["num_parallel_tree"], "leave it out: a round is a tree; fit_forest fits forests"),
     (
         &["monotone_constraints_method", "monotone_constraining_method", "mc_method"],
@@ -273,12 +270,12 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (&["output_borders"], "`Model.borders` has the borders"),
     (
-        &["path_smooth", "refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],
+        &["refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],
         "there is no such regularisation; see l2=, l1= and min_gain=",
     ),
     (
-        &["random_strength", "random_score_type", "score_function"],
-        "leave it out: splits are chosen by their gain; feature_fraction= and row_sample= make trees differ",
+        &["random_score_type", "score_function"],
+        "leave it out: splits are chosen by their gain; random_strength=, feature_fraction= and row_sample= make trees differ",
     ),
     (&["langevin", "diffusion_temperature", "posterior_sampling"], "leave it out: there is no noise in gradients"),
     (

@@ -7,11 +7,12 @@ pub use whole::WholeTree;
 
 use super::model::{Child, Leaf, Node, Split, Tree};
 use super::params::{Policy, TreeParams};
-use super::split::{Scales, SplitRules, Sums};
+use super::split::{Inherited, Scales, SplitRules, Sums};
 use super::steps::GrowSteps;
 use crate::error::{Error, Result};
-use crate::numerics::random::{Purpose, Random};
+use crate::numerics::random::{Purpose, Random, below};
 use crate::tree::steps::{Candidate, Division, NodeId, SearchNode};
+use std::sync::Arc;
 
 /// A tree whose leaves have no values yet.
 pub struct GrownTree {
@@ -32,7 +33,10 @@ struct GrowingNode {
     id: NodeId,
     sums: Sums,
     depth: u32,
-    bounds: (f64, f64),
+    /// What it hands on to its children.
+    inherited: Inherited,
+    /// Keyed by the path to the node, whatever its number.
+    random: Random,
     /// The columns on the path from the root, where interactions are constrained.
     path: Vec<u32>,
 }
@@ -53,22 +57,27 @@ pub trait Features<S: ?Sized> {
 
     /// Returns the table's columns that a feature is made of, as interaction constraints count them.
     fn columns(&self, feature: u32) -> &[u32];
+
+    /// Returns how many borders a feature has; none where it is one of categories.
+    fn borders(&self, feature: u32) -> Option<u32>;
 }
 
 /// The features that may split a node, by draws and by interaction constraints.
 struct FeatureChoice<'a> {
     params: &'a TreeParams,
     tree: u64,
+    /// The standard deviation of the noise on scores; 0 where there is none.
+    noise: f64,
     /// Drawn for the tree, among those that were open at its start.
     drawn: Option<Vec<u32>>,
     first: usize,
 }
 
 impl<'a> FeatureChoice<'a> {
-    fn new<S: ?Sized>(params: &'a TreeParams, features: &dyn Features<S>, tree: u64) -> Self {
+    fn new<S: ?Sized>(params: &'a TreeParams, features: &dyn Features<S>, Root { tree, noise, .. }: Root) -> Self {
         let random = Random::new(params.seed, Purpose::FeatureTree, tree);
         let drawn = draw(params.feature_fraction, &random, None, features.open_features());
-        FeatureChoice { params, tree, drawn, first: features.open_features().len() }
+        FeatureChoice { params, tree, noise, drawn, first: features.open_features().len() }
     }
 
     /// Returns the features drawn for a level; those that came into being in this tree are among them.
@@ -86,6 +95,37 @@ impl<'a> FeatureChoice<'a> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
         draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
+    }
+
+    /// Draws the border of each feature that may divide a node, or the nodes of a level, by the node's or the level's numbers.
+    fn borders<S: ?Sized>(&self, random: Random, features: &dyn Features<S>) -> Option<Arc<[u8]>> {
+        if !self.params.extra_trees {
+            return None;
+        }
+        let open = features.open_features();
+        let mut borders = vec![0; open.iter().max().map_or(0, |last| *last as usize + 1)];
+        for (place, feature) in open.iter().enumerate() {
+            let bits = random.u64(place as u64);
+            borders[*feature as usize] = match features.borders(*feature) {
+                Some(count) => below(bits, count.max(1)) as u8,
+                None => (bits >> 56) as u8,
+            };
+        }
+        Some(borders.into())
+    }
+
+    /// Draws what is added to the scores of each feature's best split in a node, or in the nodes of a level.
+    fn noise<S: ?Sized>(&self, random: Random, features: &dyn Features<S>) -> Option<Arc<[f64]>> {
+        if self.noise == 0.0 {
+            return None;
+        }
+        let random = random.child(u64::MAX - 1);
+        let open = features.open_features();
+        let mut noise = vec![0.0; open.iter().max().map_or(0, |last| *last as usize + 1)];
+        for (place, feature) in open.iter().enumerate() {
+            noise[*feature as usize] = self.noise * random.near_normal(place as u64);
+        }
+        Some(noise.into())
     }
 
     /// Returns those whose columns stand with all columns of `path` in one of the interaction groups. A column outside all groups
@@ -123,13 +163,16 @@ pub struct Root {
     pub tree: u64,
     pub sums: Sums,
     pub scales: Scales,
+    /// The standard deviation of the noise on the roots of scores by which features are compared; 0: none.
+    pub noise: f64,
 }
 
-/// Returns whether nothing but the limits decides what a tree becomes: no draws of features, no constraints on how they meet, no
-/// groups opened on the way. A device may then work ahead of what it is asked for.
+/// Returns whether nothing but the limits decides what a tree becomes: no draws of features or borders, no constraints on how they meet, no
+/// groups opened on the way, no leaves of other values than those that lower the loss most. A device may then work ahead of what it is asked for.
 pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
     let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
-    everywhere && params.interaction.is_empty() && !features.may_open()
+    let free = params.interaction.is_empty() && !params.split.moves_values() && !params.extra_trees;
+    everywhere && free && !features.may_open()
 }
 
 /// Grows a tree that has begun. `least_gain`: the least gain that a leaf was divided for in the last such tree under
@@ -146,8 +189,11 @@ pub fn grow<S: GrowSteps + ?Sized>(
     interrupted: &dyn Fn() -> bool,
 ) -> Result<GrownTree> {
     let rules = SplitRules::new(params, begun.scales);
-    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] };
-    let choice = FeatureChoice::new(params, features, begun.tree);
+    let (gradient, hessian) = rules.values(begun.sums);
+    let inherited = Inherited { value: rules.own_value(gradient, hessian), ..Inherited::NOTHING };
+    let random = Random::new(params.seed, Purpose::NodeDraws, begun.tree);
+    let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, inherited, random, path: vec![] };
+    let choice = FeatureChoice::new(params, features, begun);
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
     let (tree, leaves) = match params.policy {
@@ -155,7 +201,7 @@ pub fn grow<S: GrowSteps + ?Sized>(
         Policy::Depthwise => growth.depthwise(root)?,
         Policy::Leafwise => growth.leafwise(root)?,
     };
-    let bounds = leaves.iter().map(|l| l.bounds).collect();
+    let bounds = leaves.iter().map(|l| l.inherited.bounds).collect();
     let gain_exponent = growth.gains.exponent();
     Ok(GrownTree { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
 }
@@ -205,6 +251,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// Grows a symmetric tree: one split for each level, until none gains.
     fn symmetric(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut splits = vec![];
+        let random = root.random;
         let mut nodes = vec![root];
         for depth in 0..self.params.depth {
             self.check()?;
@@ -215,7 +262,13 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             }
             self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
-            search.iter_mut().for_each(|n| n.features.clone_from(&level));
+            let random = random.child(depth as u64);
+            let (borders, noise) = (self.choice.borders(random, self.features), self.choice.noise(random, self.features));
+            for node in &mut search {
+                node.features.clone_from(&level);
+                node.borders.clone_from(&borders);
+                node.noise.clone_from(&noise);
+            }
             let Some((candidate, left_sums)) = self.steps.find_level_split(&search, &self.rules)? else { break };
             splits.push(self.gains.split(&candidate));
             let mut left_sums = search.iter().map(|n| n.id).zip(left_sums).peekable();
@@ -251,7 +304,11 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let mut search: Vec<SearchNode> = open.iter().map(|n| self.search_node(n)).collect();
             self.features.open(self.steps, &self.used, &search)?;
             let level = self.choice.level(depth, self.features);
-            search.iter_mut().zip(&open).for_each(|(s, n)| s.features = self.choice.node(&level, n, self.features));
+            for (s, n) in search.iter_mut().zip(&open) {
+                s.features = self.choice.node(&level, n, self.features);
+                s.borders = self.choice.borders(n.random, self.features);
+                s.noise = self.choice.noise(n.random, self.features);
+            }
             let found = self.steps.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
             let mut divisions = Vec::with_capacity(open.len());
@@ -277,7 +334,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 
     fn search_node(&self, node: &GrowingNode) -> SearchNode {
-        SearchNode { id: node.id, sums: node.sums, bounds: node.bounds, features: None }
+        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None, borders: None, noise: None }
     }
 
     /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its
@@ -292,24 +349,29 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let new = self.features.columns(candidate.feature).iter().filter(|c| !node.path.contains(c));
             path.extend(new);
         }
-        let (mut left_bounds, mut right_bounds) = (node.bounds, node.bounds);
+        let (mut left_bounds, mut right_bounds) = (node.inherited.bounds, node.inherited.bounds);
+        let value = |s: Sums, inherited: &Inherited| {
+            let (g, h) = self.rules.values(s);
+            self.rules.leaf_value(g, h, s.count as f64, inherited)
+        };
         let direction = self.rules.monotone.get(candidate.feature as usize).copied().unwrap_or(0);
         if direction != 0 {
             // Values on both sides of a constrained split keep to their side of the middle.
-            let value = |s: Sums| {
-                let (g, h) = self.rules.values(s);
-                self.rules.leaf_value(g, h, node.bounds)
-            };
-            let middle = 0.5 * (value(left) + value(right));
+            let middle = 0.5 * (value(left, &node.inherited) + value(right, &node.inherited));
             if direction > 0 {
                 (left_bounds.1, right_bounds.0) = (middle, middle);
             } else {
                 (left_bounds.0, right_bounds.1) = (middle, middle);
             }
         }
+        let hand_on = |sums: Sums, bounds: (f64, f64)| {
+            let inherited = Inherited { bounds, ..node.inherited };
+            if self.rules.path_smooth > 0.0 { Inherited { value: value(sums, &inherited), ..inherited } } else { inherited }
+        };
         let depth = node.depth + 1;
-        let l = GrowingNode { id: self.next, sums: left, depth, bounds: left_bounds, path: path.clone() };
-        let r = GrowingNode { id: self.next + 1, sums: right, depth, bounds: right_bounds, path };
+        let (of_left, of_right) = (hand_on(left, left_bounds), hand_on(right, right_bounds));
+        let l = GrowingNode { id: self.next, sums: left, depth, inherited: of_left, random: node.random.child(0), path: path.clone() };
+        let r = GrowingNode { id: self.next + 1, sums: right, depth, inherited: of_right, random: node.random.child(1), path };
         self.next += 2;
         (l, r)
     }

@@ -28,21 +28,37 @@ pub struct SplitParams {
     pub min_data_in_leaf: i64,
     /// A split counts when its gain is larger.
     pub min_gain: f64,
+    /// The largest absolute value of a leaf; infinite where there is no limit.
+    pub max_delta_step: f64,
+    /// How many rows a leaf needs for its value to be as much its own as its parent's; 0: it is its own.
+    pub path_smooth: f64,
     pub categories: CategoryRules,
 }
 
 impl SplitParams {
+    /// Returns whether leaves may have other values than those that lower the loss most, monotone constraints aside.
+    pub fn moves_values(&self) -> bool {
+        self.max_delta_step < f64::INFINITY || self.path_smooth > 0.0
+    }
+
+    /// Returns them for splits that know nothing of what moves the values of leaves.
+    pub fn without_values(self) -> SplitParams {
+        SplitParams { max_delta_step: f64::INFINITY, path_smooth: 0.0, ..self }
+    }
+
     /// Returns them beside gradients and hessians in these units: a gradient has the unit of the gradients and of the weights, a
-    /// hessian that of the weights, a gain the square of the one over the other.
+    /// hessian that of the weights, a value the one over the other, a gain the square of the one over the other.
     pub fn in_units(self, gradient_unit: f64, weight_unit: f64) -> SplitParams {
-        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories: CategoryRules { smooth, l2: more, most } } =
-            self;
+        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, max_delta_step, path_smooth, categories } = self;
+        let CategoryRules { smooth, l2: more, most } = categories;
         SplitParams {
             l1: l1 / gradient_unit / weight_unit,
             l2: l2 / weight_unit,
             min_child_weight: min_child_weight / weight_unit,
             min_data_in_leaf,
             min_gain: min_gain / gradient_unit / gradient_unit / weight_unit,
+            max_delta_step: max_delta_step / gradient_unit,
+            path_smooth,
             categories: CategoryRules { smooth: smooth / weight_unit, l2: more / weight_unit, most },
         }
     }
@@ -59,6 +75,8 @@ pub struct TreeParams {
     pub feature_fraction: f64,
     pub feature_fraction_level: f64,
     pub feature_fraction_node: f64,
+    /// Whether a node may be divided at one border alone of each feature, drawn at random.
+    pub extra_trees: bool,
     /// -1, 0 or 1 for each feature; empty where nothing is constrained.
     pub monotone: Vec<i8>,
     /// Groups of the table's columns that may meet on one path; empty where all may.
@@ -74,7 +92,7 @@ impl TreeParams {
 
     /// Returns whether exact row counts are needed besides the hessian sums.
     pub fn counts_rows(&self) -> bool {
-        self.split.min_data_in_leaf > 0 || self.level_limits()
+        self.split.min_data_in_leaf > 0 || self.split.path_smooth > 0.0 || self.level_limits()
     }
 }
 

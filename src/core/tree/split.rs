@@ -57,6 +57,20 @@ impl std::ops::Deref for SplitRules {
     }
 }
 
+/// What a node hands on to the values of its children.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Inherited {
+    /// Under monotone constraints, the least and the largest value that leaves below the node may have.
+    pub bounds: (f64, f64),
+    /// The node's own value, which smoothing draws its children's to.
+    pub value: f64,
+}
+
+impl Inherited {
+    /// That values have no bounds, and nothing to be drawn to.
+    pub const NOTHING: Inherited = Inherited { bounds: (f64::NEG_INFINITY, f64::INFINITY), value: 0.0 };
+}
+
 /// What divisions of a node by a subset of categories keep to (LightGBM's `cat_smooth`, `cat_l2`
 /// and `max_cat_threshold`).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -89,10 +103,17 @@ impl SplitRules {
         SplitRules { scales, params: params.split, level_limits: params.level_limits(), monotone: params.monotone.clone() }
     }
 
-    /// Returns whether values of leaves have bounds: under monotone constraints.
+    /// Returns whether splits are scored by the values that leaves get, which need not be those that lower the loss most: under monotone
+    /// constraints, and where values have a limit or are smoothed.
     #[inline]
-    pub fn leaves_are_bounded(&self) -> bool {
-        !self.monotone.is_empty()
+    pub fn scores_by_values(&self) -> bool {
+        !self.monotone.is_empty() || self.moves_values()
+    }
+
+    /// Returns whether rows are counted beside hessians.
+    #[inline]
+    pub fn counts_rows(&self) -> bool {
+        self.min_data_in_leaf > 0 || self.path_smooth > 0.0 || self.level_limits
     }
 
     /// Returns the gradient and hessian of `sums` as numbers.
@@ -101,11 +122,23 @@ impl SplitRules {
         (sums.gradient as f64 * self.scales.gradient, sums.hessian as f64 * self.scales.hessian)
     }
 
-    /// Returns the value of a leaf with these derivatives, within `bounds`: `-T(G) / (H + l2)`.
-    pub fn leaf_value(&self, gradient: f64, hessian: f64, bounds: (f64, f64)) -> f64 {
+    /// Returns the value that a node with these derivatives would have as a tree of its own: `-T(G) / (H + l2)`, no larger than
+    /// `max_delta_step`.
+    pub fn own_value(&self, gradient: f64, hessian: f64) -> f64 {
         let divisor = hessian + self.l2;
         let value = if divisor > 0.0 { -soft_threshold(gradient, self.l1) / divisor } else { 0.0 };
-        value.max(bounds.0).min(bounds.1)
+        value.max(-self.max_delta_step).min(self.max_delta_step)
+    }
+
+    /// Returns the value of a leaf with these derivatives and so many rows: its own one, between which and the parent's `path_smooth` chooses
+    /// by the rows (LightGBM's `path_smooth`), within the bounds.
+    pub fn leaf_value(&self, gradient: f64, hessian: f64, rows: f64, inherited: &Inherited) -> f64 {
+        let mut value = self.own_value(gradient, hessian);
+        if self.path_smooth > 0.0 {
+            let share = rows / self.path_smooth;
+            value = value * share / (share + 1.0) + inherited.value / (share + 1.0);
+        }
+        value.max(inherited.bounds.0).min(inherited.bounds.1)
     }
 
     /// Computes by how much a leaf of this value lowers twice the loss of its rows.
@@ -114,14 +147,14 @@ impl SplitRules {
     }
 
     /// Returns the score of a node that is not split.
-    pub fn node_score(&self, sums: Sums, bounds: (f64, f64)) -> f64 {
+    pub fn node_score(&self, sums: Sums, inherited: &Inherited) -> f64 {
         let (g, h) = self.values(sums);
-        if !self.leaves_are_bounded() {
+        if !self.scores_by_values() {
             let t = soft_threshold(g, self.l1);
             let divisor = h + self.l2;
             if divisor > 0.0 { t * t / divisor } else { 0.0 }
         } else {
-            self.leaf_score(g, h, self.leaf_value(g, h, bounds))
+            self.leaf_score(g, h, self.leaf_value(g, h, sums.count as f64, inherited))
         }
     }
 
@@ -144,8 +177,12 @@ impl SplitRules {
     }
 
     /// Returns the score of a child of a division by categories, which is regularised more.
-    pub fn category_score(&self, sums: Sums) -> f64 {
+    pub fn category_score(&self, sums: Sums, inherited: &Inherited) -> f64 {
         let (g, h) = self.values(sums);
+        if self.moves_values() {
+            let h = h + self.categories.l2;
+            return self.leaf_score(g, h, self.leaf_value(g, h, sums.count as f64, inherited));
+        }
         let t = soft_threshold(g, self.l1);
         t * t / (h + self.l2 + self.categories.l2)
     }

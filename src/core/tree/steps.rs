@@ -1,7 +1,8 @@
 //! What a device does while a tree grows.
 
-use super::split::{SplitRules, Sums};
+use super::split::{Inherited, SplitRules, Sums};
 use crate::error::Result;
+use std::sync::Arc;
 
 /// The index of a node inside the tree that grows; the root is 0.
 pub type NodeId = u32;
@@ -11,10 +12,22 @@ pub type NodeId = u32;
 pub struct SearchNode {
     pub id: NodeId,
     pub sums: Sums,
-    /// Bounds of the node's value under monotone constraints.
-    pub bounds: (f64, f64),
+    pub inherited: Inherited,
     /// The features (ascending) that may split it; `None`: all of the groups that are open.
     pub features: Option<Vec<u32>>,
+    /// By feature, the one border that may divide the node, or of a feature of categories how long a subset of them may be: in 256ths of
+    /// the longest. `None`: any.
+    pub borders: Option<Arc<[u8]>>,
+    /// By feature, what is added to the root of the score that the best split on it gives the node, or the nodes of a level, before features
+    /// are compared. `None`: they are compared by gain.
+    pub noise: Option<Arc<[f64]>>,
+}
+
+impl SearchNode {
+    /// Returns the entry of a feature in [`SearchNode::borders`], where there is one.
+    pub fn drawn(&self, feature: usize) -> Option<usize> {
+        self.borders.as_ref().map(|borders| borders.get(feature).copied().unwrap_or(0) as usize)
+    }
 }
 
 /// A split found.
@@ -27,6 +40,21 @@ pub struct Candidate {
     pub border: u32,
     pub missing_left: bool,
     pub gain: f64,
+    /// What candidates are compared by: the gain, or the root of the score with noise.
+    pub rank: f64,
+}
+
+impl Candidate {
+    /// Returns a candidate that is compared by its gain, where there is no noise, or by its score: that of what is split, `parent`, and the
+    /// gain.
+    pub fn new(node: &SearchNode, (feature, border, missing_left): (u32, u32, bool), gain: f64, parent: f64) -> Candidate {
+        let rank = node.noise.as_ref().map_or(gain, |noise| {
+            let score = parent + gain;
+            let root = if score > 0.0 { score.sqrt() } else { 0.0 };
+            root + noise.get(feature as usize).copied().unwrap_or(0.0)
+        });
+        Candidate { feature, border, missing_left, gain, rank }
+    }
 }
 
 /// A node's split carried out: its rows go to two new nodes.

@@ -28,12 +28,14 @@ fn sums_of_bins(bins: &NodeBins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
 
 /// Finds the subset that gains most in a tree that several outputs share, as [`best_subset`] does for one: categories are sorted by the
 /// output whose values differ most between them. `bins` and `totals`: of each output; the sums on the left are those of all together.
+/// `drawn`: the feature's entry in [`SearchNode::borders`].
 pub fn best_shared_subset(
     bins: &[NodeBins<'_>],
     count: usize,
     totals: &[Sums],
     rules: &SplitRules,
     tree: &SharedTree,
+    drawn: Option<usize>,
 ) -> Option<(f64, Sums, CodeSet)> {
     let outputs = totals.len();
     let mut sums = vec![[Sums::default(); MAX_BINS]; outputs];
@@ -63,7 +65,7 @@ pub fn best_shared_subset(
             inside.iter_mut().zip(&sums).for_each(|(inside, sums)| *inside = *inside + sums[code]);
             let outside: Vec<Sums> = totals.iter().zip(&inside).map(|(total, inside)| *total - *inside).collect();
             let (right, left) = (tree.together(inside.iter().copied()), tree.together(outside.iter().copied()));
-            if !rules.large_enough(right) {
+            if !is_open(drawn, n, most) || !rules.large_enough(right) {
                 continue;
             }
             if !rules.large_enough(left) {
@@ -78,6 +80,11 @@ pub fn best_shared_subset(
     best.map(|(gain, left, reversed, n)| (gain, left, of_ends(&order, reversed, n)))
 }
 
+/// Returns whether subsets of `n` categories are tried, of `most` at the most: where one length is drawn, that one alone.
+fn is_open(drawn: Option<usize>, n: usize, most: usize) -> bool {
+    drawn.is_none_or(|share| n == 1 + ((share * most) >> 8))
+}
+
 /// Returns the first or the last `n` codes in an order.
 fn of_ends(order: &[(f64, usize)], reversed: bool, n: usize) -> CodeSet {
     let mut set = CodeSet::default();
@@ -87,7 +94,14 @@ fn of_ends(order: &[(f64, usize)], reversed: bool, n: usize) -> CodeSet {
 
 /// Finds the subset of categories that gains most when it goes right and all others go left: the gain, the sums of those on the
 /// left, and the subset. Code 0, which stands for rare categories and unknown ones, always goes left.
-pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: &SplitRules) -> Option<(f64, Sums, CodeSet)> {
+/// `drawn`: its entry in [`SearchNode::borders`].
+pub fn best_subset(
+    bins: &NodeBins<'_>,
+    count: usize,
+    node: &SearchNode,
+    rules: &SplitRules,
+    drawn: Option<usize>,
+) -> Option<(f64, Sums, CodeSet)> {
     let mut sums = [Sums::default(); MAX_BINS];
     sums_of_bins(bins, count, &mut sums);
     let c = &rules.categories;
@@ -101,7 +115,7 @@ pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: 
     // Equal ones in the order of their codes.
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let most = (c.most as usize).min(order.len().div_ceil(2));
-    let parent = rules.node_score(node.sums, node.bounds);
+    let parent = rules.node_score(node.sums, &node.inherited);
     let mut best: Option<(f64, Sums, bool, usize)> = None;
     for reversed in [false, true] {
         let mut inside = Sums::default();
@@ -109,13 +123,13 @@ pub fn best_subset(bins: &NodeBins<'_>, count: usize, node: &SearchNode, rules: 
             let code = if reversed { order[order.len() - n].1 } else { order[n - 1].1 };
             inside = inside + sums[code];
             let outside = node.sums - inside;
-            if !rules.large_enough(inside) {
+            if !is_open(drawn, n, most) || !rules.large_enough(inside) {
                 continue;
             }
             if !rules.large_enough(outside) {
                 break;
             }
-            let gain = rules.category_score(inside) + rules.category_score(outside) - parent;
+            let gain = rules.category_score(inside, &node.inherited) + rules.category_score(outside, &node.inherited) - parent;
             if gain > rules.min_gain && best.is_none_or(|b| gain > b.0) {
                 best = Some((gain, outside, reversed, n));
             }

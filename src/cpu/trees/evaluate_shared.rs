@@ -135,6 +135,12 @@ fn limit(out: &mut Candidates, n: usize, total: (f64, i64), outputs: usize, rule
     }
 }
 
+/// Returns the score of the one border that is drawn, if it is a candidate, and the border.
+#[inline(always)]
+fn of_drawn(scores: &[f64], border: usize) -> (f64, usize) {
+    (scores.get(border).copied().unwrap_or(f64::NEG_INFINITY), border)
+}
+
 impl SharedSearch<'_> {
     fn scales(&self, output: usize) -> Scales {
         self.tree.quantizers[output].scales()
@@ -241,8 +247,10 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
             if search.features[feature].categories {
                 let count = search.features[feature].borders.len() + 1;
                 let bins: Vec<NodeBins<'_>> = (0..totals[i].len()).map(|output| share.slot_bins(search.slots[i] + output, k)).collect();
-                if let Some((gain, left, subset)) = best_shared_subset(&bins, count, &totals[i], search.rules, search.tree) {
-                    let candidate = Candidate { feature: feature as u32, border: 0, missing_left: true, gain };
+                if let Some((gain, left, subset)) =
+                    best_shared_subset(&bins, count, &totals[i], search.rules, search.tree, search.nodes[i].drawn(feature))
+                {
+                    let candidate = Candidate::new(&search.nodes[i], (feature as u32, 0, true), gain, parents[i]);
                     found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
                 }
                 continue;
@@ -251,10 +259,13 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
                 let n = search.features[feature].borders.len() + !missing_left as usize;
                 let side = (missing_left, f64::NEG_INFINITY);
                 let any_missing = search.score(share, (k, n), (search.slots[i], &totals[i]), side, (&mut steps, &mut out));
-                let gain = largest(&out.scores[..n]) - parents[i];
-                if gain > search.rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
-                    let border = first_largest(&out.scores[..n]).1 as u32;
-                    let candidate = Candidate { feature: feature as u32, border, missing_left, gain };
+                let drawn = search.nodes[i].drawn(feature);
+                let gain = drawn.map_or_else(|| largest(&out.scores[..n]), |border| of_drawn(&out.scores[..n], border).0) - parents[i];
+                if gain > search.rules.min_gain
+                    && (search.nodes[i].noise.is_some() || found[i].is_none_or(|best| gain >= best.candidate.gain))
+                {
+                    let border = drawn.unwrap_or_else(|| first_largest(&out.scores[..n]).1) as u32;
+                    let candidate = Candidate::new(&search.nodes[i], (feature as u32, border, missing_left), gain, parents[i]);
                     found[i] = best_of(found[i], Some(FoundSplit { candidate, left: Sums::default(), subset: None }));
                 }
                 // Without missing values the other side has the same candidates.
@@ -299,8 +310,8 @@ fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packe
                 search.score(share, (k, candidates), (*slot, totals), (side == 0, *parent), (&mut steps, &mut out));
                 sums.iter_mut().zip(&out.scores).for_each(|(sum, score)| *sum += score);
             }
-            let (largest, border) = first_largest(sums);
-            let candidate = Candidate { feature: feature as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+            let (largest, border) = search.nodes[0].drawn(feature).map_or_else(|| first_largest(sums), |border| of_drawn(sums, border));
+            let candidate = Candidate::new(&search.nodes[0], (feature as u32, border as u32, side == 0), largest - parent, parent);
             if candidate.gain > search.rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                 best = Some(candidate);
             }

@@ -3,7 +3,7 @@
 use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
 use super::feature_share::{FeatureShare, Merge};
-use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, scores};
+use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, score, scores};
 use multiversion::multiversion;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -23,10 +23,10 @@ pub struct FoundSplit {
     pub subset: Option<CodeSet>,
 }
 
-/// Returns whether `a` is better than `b`: the larger gain is; at a tie the lower feature, then the lower border, then missing
+/// Returns whether `a` is better than `b`: the one of the larger rank, which is the gain where there is no noise; at a tie the lower feature, then the lower border, then missing
 /// values to the left.
 pub fn better(a: &Candidate, b: &Candidate) -> bool {
-    a.gain > b.gain || (a.gain == b.gain && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
+    a.rank > b.rank || (a.rank == b.rank && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
 }
 
 /// Returns the better of two splits.
@@ -66,7 +66,7 @@ impl FeatureShare {
         let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
         let mut steps = BorderSums::new();
         let mut out = [0.0; MAX_BINS];
-        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
         let dense = if many_at_a_time(rules) { DENSE_NODE } else { 1 };
         for k in 0..self.features.len() {
             // What has just been merged is still in the nearest cache when it is searched.
@@ -81,9 +81,19 @@ impl FeatureShare {
                 let feature = &features[*f];
                 let (first, borders) = (feature.first(), feature.borders.len());
                 if feature.categories {
-                    if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules) {
-                        let candidate = Candidate { feature: *f as u32, border: 0, missing_left: true, gain };
+                    if let Some((gain, left, subset)) = best_subset(&bins, borders + 1, node, rules, node.drawn(*f)) {
+                        let candidate = Candidate::new(node, (*f as u32, 0, true), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: Some(subset) }));
+                    }
+                    continue;
+                }
+                if let Some(border) = node.drawn(*f) {
+                    for (left, missing_left) in drawn_sides(&bins, feature, border).into_iter().flatten() {
+                        let gain = score(left, &c) - parents[i];
+                        if gain > rules.min_gain {
+                            let candidate = Candidate::new(node, (*f as u32, border as u32, missing_left), gain, parents[i]);
+                            found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: None }));
+                        }
                     }
                     continue;
                 }
@@ -99,9 +109,9 @@ impl FeatureShare {
                     scores(&steps, aside, &c, &mut out, candidates);
                     let gain = largest(&out[..candidates]) - parents[i];
                     // Where it is needs no looking for in most features.
-                    if gain > rules.min_gain && found[i].is_none_or(|best| gain >= best.candidate.gain) {
+                    if gain > rules.min_gain && (node.noise.is_some() || found[i].is_none_or(|best| gain >= best.candidate.gain)) {
                         let step = first_largest(&out[..candidates]).1;
-                        let candidate = Candidate { feature: *f as u32, border: steps.bin[step] - first as u32, missing_left, gain };
+                        let candidate = Candidate::new(node, (*f as u32, steps.bin[step] - first as u32, missing_left), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));
                     }
                 }
@@ -119,7 +129,7 @@ impl FeatureShare {
         features: &[CodedFeature],
         rules: &SplitRules,
     ) -> Option<Candidate> {
-        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+        let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
         let packed = self.begin(merge);
         let best = find_level_split(self, (merge, &packed), nodes, places, features, rules, &parents);
         [best, self.sparse.find_level_split(nodes, places, rules, &parents)]
@@ -153,6 +163,23 @@ impl FeatureShare {
             let feature = &features[*f];
             let (first, borders) = (feature.first(), feature.borders.len());
             let any_missing = places.iter().any(|p| self.missing(&self.at_place(p, k), feature) != Sums::default());
+            if let Some(border) = nodes.first().and_then(|n| n.drawn(*f)) {
+                for missing_left in [true, false].into_iter().take(1 + any_missing as usize) {
+                    if missing_left && border >= borders {
+                        continue;
+                    }
+                    let mut sum = 0.0;
+                    for (i, node) in nodes.iter().enumerate() {
+                        let left = left_of(&self.at_place(&places[i], k), feature, border, missing_left);
+                        sum += score(left, &self.context(node, *f, rules, parents[i]));
+                    }
+                    let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, missing_left), sum - parent, parent);
+                    if candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                        best = Some(candidate);
+                    }
+                }
+                continue;
+            }
             sums[0][..borders].fill(0.0);
             sums[1][..borders + 1].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
@@ -169,7 +196,7 @@ impl FeatureShare {
             }
             for (side, candidates) in [(0, borders), (1, if any_missing { borders + 1 } else { 0 })] {
                 let (largest, border) = first_largest(&sums[side][..candidates]);
-                let candidate = Candidate { feature: *f as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+                let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, side == 0), largest - parent, parent);
                 if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                     best = Some(candidate);
                 }
@@ -178,9 +205,9 @@ impl FeatureShare {
         best
     }
 
-    fn context<'a>(&self, node: &SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
+    fn context<'a>(&self, node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
         let direction = rules.monotone.get(feature).copied().unwrap_or(0);
-        Context { rules, total: node.sums, bounds: node.bounds, direction, too_small }
+        Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small }
     }
 
     fn missing(&self, bins: &NodeBins<'_>, feature: &CodedFeature) -> Sums {
@@ -189,6 +216,18 @@ impl FeatureShare {
         }
         bins.at(0)
     }
+}
+
+/// Returns the sums left of one of a feature's borders.
+fn left_of(bins: &NodeBins<'_>, feature: &CodedFeature, border: usize, missing_left: bool) -> Sums {
+    bins.total(if missing_left { 0 } else { feature.first() }..feature.first() + border + 1)
+}
+
+/// Returns the sums left of one of a feature's borders with missing values on the left, and on the right where there are some.
+fn drawn_sides(bins: &NodeBins<'_>, feature: &CodedFeature, border: usize) -> [Option<(Sums, bool)>; 2] {
+    let any_missing = feature.missing_bin && bins.at(0) != Sums::default();
+    let side = |missing_left: bool| (left_of(bins, feature, border, missing_left), missing_left);
+    [(border < feature.borders.len()).then(|| side(true)), any_missing.then(|| side(false))]
 }
 
 // The loops above are compiled for each kind of processor as wholes, so that what they call in

@@ -40,7 +40,7 @@ use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::bundling;
 use taiga_core::learners::boosting::layout::StoragePlan;
-use taiga_core::learners::boosting::params::RowSample;
+use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -62,9 +62,7 @@ pub struct CpuTrees<'a> {
     measures_all: bool,
     /// Where these rows stand among all rows of the table.
     of: RowShard<'a>,
-    row_sample: RowSample,
-    row_fraction: f64,
-    l2: f32,
+    row_sampling: RowSampling,
     count_rows: bool,
     /// How many outputs share each tree.
     outputs: usize,
@@ -159,9 +157,7 @@ impl<'a> CpuTrees<'a> {
             training_rows: rows - held_out,
             measures_all: data.measures_all,
             of: data.shard,
-            row_sample: data.row_sample,
-            row_fraction: data.row_fraction,
-            l2: data.l2.min(f32::MAX as f64) as f32,
+            row_sampling: data.row_sampling,
             count_rows: data.count_rows,
             outputs: data.shared,
             weighted: data.weight.is_some(),

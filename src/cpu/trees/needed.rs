@@ -5,7 +5,6 @@ use super::fill::MOST_COLUMN_BYTES;
 use super::group_derivatives::GroupedRows;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::StoragePlan;
-use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::memory;
 use taiga_core::memory::{Reservation, product, sum};
@@ -28,7 +27,7 @@ pub fn shards(
     let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
     let spilled = data.batches.is_some_and(|batched| batched.batches.spill().is_some());
     let copies = if replicated { threads as u64 } else { 1 };
-    let bagged = data.row_sample != RowSample::None || data.held_out.is_some();
+    let bagged = !data.row_sampling.keeps_all() || data.held_out.is_some();
     // Target, weight, scores and the leaf under each, marks of held-out rows, draws, and two lists of rows.
     let flags = data.held_out.is_some() as u64 + 4 * data.weight.is_some() as u64 + 4 * bagged as u64;
     // What the loss reads beside the target, and the derivatives that groups give.

@@ -233,6 +233,17 @@ impl Shard {
         magnitudes
     }
 
+    /// Computes for each batch the sums of the squared gradients and of the hessians of the rows drawn.
+    pub fn squares(&mut self, loss: &dyn Loss, output: usize) -> Magnitudes {
+        let mut squares = Magnitudes::default();
+        for batch in 0..self.batches() {
+            let n = self.derive(loss, output, batch, true).len();
+            let gradients = self.gradient[..n].iter().fold(0.0, |sum, g| sum + *g as f64 * *g as f64);
+            squares.sums.push((gradients, self.hessian[..n].iter().fold(0.0, |sum, h| sum + *h as f64)));
+        }
+        squares
+    }
+
     /// Calls `visit(row, first row of the table's batch + offset, gradient, hessian)` for the
     /// derivatives of every row before drawing; what it gives becomes the row's bag weight.
     pub fn draw(&mut self, loss: &dyn Loss, output: usize, shared: &[OutputRules], mut visit: impl FnMut(usize, f32, f32) -> f32) {

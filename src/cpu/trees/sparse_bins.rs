@@ -214,9 +214,9 @@ impl SparseBinShare {
             }
             let words = self.slot(slot);
             self.scores(words, node, rules, f64::NEG_INFINITY, &mut scratch);
-            let (largest, k) = self.first_allowed(&scratch.scores, node);
-            let parent = rules.node_score(node.sums, node.bounds);
-            let candidate = Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain: largest - parent };
+            let parent = rules.node_score(node.sums, &node.inherited);
+            let (largest, k) = self.first_allowed(&scratch.scores, node, parent, rules.min_gain);
+            let candidate = Candidate::new(node, (self.single[k].feature, 0, true), largest - parent, parent);
             if candidate.gain > rules.min_gain {
                 let left = self.left(&self.single[k], words, total);
                 found[i] = best_of(found[i], Some(FoundSplit { candidate, left, subset: None }));
@@ -240,9 +240,10 @@ impl SparseBinShare {
             self.scores(self.slot(slot), node, rules, parents[i], &mut scratch);
             sums.iter_mut().zip(&scratch.scores).for_each(|(sum, score)| *sum += score);
         }
-        let (largest, k) = self.first_allowed(&sums, node);
-        let gain = largest - parents.iter().sum::<f64>();
-        (gain > rules.min_gain).then_some(Candidate { feature: self.single[k].feature, border: 0, missing_left: true, gain })
+        let parent = parents.iter().sum::<f64>();
+        let (largest, k) = self.first_allowed(&sums, node, parent, rules.min_gain);
+        let gain = largest - parent;
+        (gain > rules.min_gain).then(|| Candidate::new(node, (self.single[k].feature, 0, true), gain, parent))
     }
 
     /// Computes the score of each feature's candidate in a node. Which side a word is on changes none: the
@@ -255,13 +256,23 @@ impl SparseBinShare {
         }
         for (single, out) in self.single.iter().zip(&mut scratch.scores) {
             let direction = rules.monotone.get(single.feature as usize).copied().unwrap_or(0);
-            let context = Context { rules, total: node.sums, bounds: node.bounds, direction, too_small };
+            let context = Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small };
             *out = score(self.left(single, words, node.sums), &context);
         }
     }
 
-    /// Returns the largest score of the features that may split a node, and the first that has it.
-    fn first_allowed(&self, scores: &[f64], node: &SearchNode) -> (f64, usize) {
+    /// Returns the largest score of the features that may split a node, or of the largest rank with noise, and the first that has it. `parent`:
+    /// the node's own score.
+    fn first_allowed(&self, scores: &[f64], node: &SearchNode, parent: f64, min_gain: f64) -> (f64, usize) {
+        if node.noise.is_some() {
+            let may = |feature: u32| node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&feature).is_ok());
+            let mut best = (f64::NEG_INFINITY, 0, f64::NEG_INFINITY);
+            for (k, (single, score)) in self.single.iter().zip(scores).enumerate().filter(|(_, (single, _))| may(single.feature)) {
+                let rank = Candidate::new(node, (single.feature, 0, true), *score - parent, parent).rank;
+                best = if *score - parent > min_gain && rank > best.2 { (*score, k, rank) } else { best };
+            }
+            return (best.0, best.1);
+        }
         let Some(allowed) = &node.features else { return first_largest(scores) };
         let mut best = (f64::NEG_INFINITY, 0);
         let mut allowed = allowed.iter().copied().peekable();

@@ -1,13 +1,13 @@
 //! The scores of candidate splits, many at a time, by the formula of [`taiga_core::tree::split`].
 
 use super::bins::{BorderSums, LANES, MAX_BINS};
-use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
+use taiga_core::tree::split::{Inherited, SplitRules, Sums, soft_threshold};
 
 /// The node, feature and rules that candidates are scored under.
 pub struct Context<'a> {
     pub rules: &'a SplitRules,
     pub total: Sums,
-    pub bounds: (f64, f64),
+    pub inherited: &'a Inherited,
     pub direction: i8,
     /// The score of a candidate with a child that is too small, unless [`SplitRules::level_limits`] forbid it.
     pub too_small: f64,
@@ -22,7 +22,7 @@ pub fn plain(rules: &SplitRules) -> bool {
 /// Returns whether the scores of many candidates are computed at once: under all rules but monotone constraints.
 #[inline(always)]
 pub fn many_at_a_time(rules: &SplitRules) -> bool {
-    !rules.leaves_are_bounded()
+    !rules.scores_by_values()
 }
 
 /// Computes the scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to
@@ -51,12 +51,12 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
         let divided = left.count > 0 && right.count > 0;
         return if rules.level_limits && divided { f64::NEG_INFINITY } else { c.too_small };
     }
-    if !rules.leaves_are_bounded() {
+    if !rules.scores_by_values() {
         let (tl, tr) = (soft_threshold(gl, rules.l1), soft_threshold(gr, rules.l1));
         let (dl, dr) = (hl + rules.l2, hr + rules.l2);
         return (tl * tl * dr + tr * tr * dl) / (dl * dr);
     }
-    let (wl, wr) = (rules.leaf_value(gl, hl, c.bounds), rules.leaf_value(gr, hr, c.bounds));
+    let (wl, wr) = (rules.leaf_value(gl, hl, left.count as f64, c.inherited), rules.leaf_value(gr, hr, right.count as f64, c.inherited));
     if (wr - wl) * (c.direction as f64) < 0.0 {
         return f64::NEG_INFINITY;
     }
@@ -170,6 +170,8 @@ mod tests {
                     min_child_weight: [0.0, 2.0][below(2) as usize],
                     min_data_in_leaf: [0, 5][below(2) as usize],
                     min_gain: 0.0,
+                    max_delta_step: f64::INFINITY,
+                    path_smooth: 0.0,
                     categories: Default::default(),
                 },
                 level_limits: below(2) == 1,
@@ -185,8 +187,13 @@ mod tests {
             steps.len = n;
             let missing = Sums { gradient: below(9) - 4, hessian: below(3), count: below(2) };
             let total = sum + Sums { gradient: below(9) - 4, hessian: below(30), count: below(8) };
-            let c =
-                Context { rules: &rules, total, bounds: (0.0, 0.0), direction: 0, too_small: [-1.0, f64::NEG_INFINITY][below(2) as usize] };
+            let c = Context {
+                rules: &rules,
+                total,
+                inherited: &Inherited::NOTHING,
+                direction: 0,
+                too_small: [-1.0, f64::NEG_INFINITY][below(2) as usize],
+            };
             let mut out = [0.0; MAX_BINS];
             scores(&steps, missing, &c, &mut out, n);
             for (i, many) in out[..n].iter().enumerate() {

@@ -11,9 +11,8 @@ use super::{CpuTrees, NO_SLOT, needed, read, write};
 use taiga_core::collective::{RowShard, bytes_of_scores, scores_of};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
-use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
@@ -26,8 +25,7 @@ impl CpuTrees<'_> {
     /// Draws the rows of a tree; returns whether all that are drawn count 1.
     fn draw(&mut self, loss: &dyn Loss, tree: u64, output: usize, shared: &[OutputRules]) -> Result<bool> {
         let random = Random::new(self.seed, Purpose::RowSample, tree);
-        let keep_all = self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0);
-        if keep_all {
+        if self.row_sampling.keeps_all() {
             if self.training_rows < self.rows {
                 self.pool.step(|t| {
                     let mut shard = write(&self.shards[t]);
@@ -38,22 +36,23 @@ impl CpuTrees<'_> {
             }
             return Ok(true);
         }
-        let mut counts = match self.row_sample {
-            RowSample::Goss | RowSample::Mvs => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
+        let sampling = self.row_sampling;
+        let mut counts = match sampling.reads_derivatives() {
+            true => KeyCounts::merge(self.by_rows(self.pool.step(|t| {
                 let mut shard = write(&self.shards[t]);
                 let mut counts = KeyCounts::default();
                 shard.draw(loss, output, shared, |_, g, h| {
-                    counts.add(row_sampler::key(self.row_sample, self.l2, g, h));
+                    counts.add(row_sampler::key(sampling.sample, sampling.l2, g, h));
                     1.0
                 });
                 counts
             }))),
-            _ => KeyCounts::default(),
+            false => KeyCounts::default(),
         };
         if !self.of.is_whole() {
             counts.complete(self.of.collective)?;
         }
-        let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
+        let draw = Draw::new(&sampling, &counts);
         self.pool.step(|t| write(&self.shards[t]).draw(loss, output, shared, |row, g, h| draw.weight(random, row, g, h)));
         Ok(draw.unit())
     }
@@ -226,9 +225,24 @@ impl GroupSteps for CpuTrees<'_> {
     }
 }
 
+impl SpreadSteps for CpuTrees<'_> {
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64> {
+        let mut squares = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).squares(loss, output))));
+        if !self.of.is_whole() {
+            squares.complete(self.of.collective)?;
+        }
+        let (gradients, hessians) = squares.sums.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1));
+        Ok(if hessians > 0.0 { gradients / hessians } else { 0.0 })
+    }
+}
+
 impl TreeSteps for CpuTrees<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
+    }
+
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {

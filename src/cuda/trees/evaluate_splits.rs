@@ -7,6 +7,7 @@ use super::{CudaTrees, partition};
 use crate::runtime::Gpu;
 use crate::{Kernel, grid, launch};
 use cudarc::driver::LaunchConfig;
+use std::sync::Arc;
 use taiga_core::error::Result;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
@@ -97,18 +98,39 @@ impl CudaTrees<'_> {
                 }
             });
         }
+        // Drawn borders, four a word, of all nodes of a level the same.
+        let mut last: Option<(&Arc<[u8]>, u32)> = None;
+        let mut drawn = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            drawn.push(match (&node.borders, last) {
+                (None, _) => 0,
+                (Some(borders), Some((same, place))) if Arc::ptr_eq(borders, same) => place,
+                (Some(borders), _) => {
+                    let place = allowed.len() as u32;
+                    allowed.extend((0..self.features.len().div_ceil(4)).map(|word| {
+                        let of_feature = |f: usize| (borders.get(4 * word + f).copied().unwrap_or(0) as u32) << (8 * f);
+                        (0..4).map(of_feature).sum::<u32>()
+                    }));
+                    last = Some((borders, place));
+                    place
+                }
+            });
+        }
         let mut split_inputs = Vec::with_capacity(nodes.len() * open.len());
         for g in &open {
-            for (node, place) in nodes.iter().zip(&places) {
+            for ((node, place), drawn) in nodes.iter().zip(&places).zip(&drawn) {
                 let state = self.groups[*g].state(node.id);
                 split_inputs.push(SplitInput {
                     sums: node.sums.into(),
-                    low: node.bounds.0,
-                    high: node.bounds.1,
+                    low: node.inherited.bounds.0,
+                    high: node.inherited.bounds.1,
                     slot: self.slot_of(node.id) as u32,
                     minus: if let HistogramState::Rest(slot) = state { slot as i32 } else { -1 },
                     features: *place,
                     state: SEARCHED,
+                    value: node.inherited.value,
+                    drawn: *drawn,
+                    draws: node.borders.is_some() as u32,
                 });
                 self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }
@@ -186,8 +208,13 @@ impl CudaTrees<'_> {
         if found.side == NO_SIDE {
             return None;
         }
-        let mut candidate =
-            Candidate { feature: found.feature, border: found.border, missing_left: found.side == MISSING_LEFT, gain: found.gain };
+        let mut candidate = Candidate {
+            feature: found.feature,
+            border: found.border,
+            missing_left: found.side == MISSING_LEFT,
+            gain: found.gain,
+            rank: found.gain,
+        };
         if found.side == SUBSET {
             let mut set = CodeSet::default();
             (0..=255u8).filter(|c| found.set[*c as usize / 32] >> (c % 32) & 1 == 1).for_each(|c| set.insert(c));

@@ -73,20 +73,22 @@ impl From<Total> for Sums {
 impl Rules {
     /// Makes the rules of a tree; units come from its quantizer, which the device has.
     pub fn new(rules: &SplitRules) -> Rules {
-        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, categories } = rules.params;
+        let SplitParams { l1, l2, min_child_weight, min_data_in_leaf, min_gain, max_delta_step, path_smooth, categories } = rules.params;
         let CategoryRules { smooth, l2: category_l2, most: most_categories } = categories;
         Rules {
             l1,
             l2,
             min_child_weight,
             min_gain,
+            max_delta_step,
+            path_smooth,
             min_data_in_leaf,
             smooth,
             category_l2,
             most_categories,
-            constrained: rules.leaves_are_bounded() as u32,
+            constrained: rules.scores_by_values() as u32,
             level_limits: rules.level_limits as u32,
-            unused: 0,
+            moved: rules.moves_values() as u32,
         }
     }
 }

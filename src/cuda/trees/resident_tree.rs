@@ -20,7 +20,13 @@ impl NodeSplit {
     /// Returns the split, where there is one.
     pub fn candidate(&self) -> Option<Candidate> {
         let side = self.side == MISSING_LEFT;
-        (self.side != NO_SIDE).then_some(Candidate { feature: self.feature, border: self.border, missing_left: side, gain: self.gain })
+        (self.side != NO_SIDE).then_some(Candidate {
+            feature: self.feature,
+            border: self.border,
+            missing_left: side,
+            gain: self.gain,
+            rank: self.gain,
+        })
     }
 }
 

@@ -16,7 +16,7 @@ const BUCKETS: usize = 1 << 15;
 impl RowData<'_> {
     /// Whether every tree trains on all rows that train.
     pub fn keeps_all(&self) -> bool {
-        self.row_sample == RowSample::None || (self.row_sample == RowSample::Bernoulli && self.row_fraction >= 1.0)
+        self.row_sampling.keeps_all()
     }
 
     /// Draws the rows of a tree; gives whether all that are drawn count 1.
@@ -33,7 +33,8 @@ impl RowData<'_> {
     /// Draws them by the derivatives of `table`, where the way to draw looks at these.
     pub fn draw_by(&mut self, queue: &Queue, kernels: &Kernels, table: &LossRows, tree: u64) -> Result<bool> {
         let held_out = self.held_out.as_ref().map_or(0u64, |h| h.address);
-        let kind: u32 = match self.row_sample {
+        let sampling = self.row_sampling;
+        let kind: u32 = match sampling.sample {
             RowSample::Goss => 1,
             RowSample::Mvs => 2,
             _ => 0,
@@ -48,14 +49,14 @@ impl RowData<'_> {
             };
             queue.clear(&mut counts.slice)?;
             // SAFETY: the arguments are those of `tree_keys`; `counts` has a number for each bucket.
-            unsafe { launch!(queue, &kernels.keys, config; table, &held_out, &kind, &self.l2, &counts.address) }?;
+            unsafe { launch!(queue, &kernels.keys, config; table, &held_out, &kind, &sampling.l2, &counts.address) }?;
             let mut counts = KeyCounts::from_counts(counts.read(queue, BUCKETS)?.into_iter().map(u64::from).collect());
             if !self.of.is_whole() {
                 counts.complete(self.of.collective)?;
             }
             counts
         };
-        let draw = Draw::new(self.row_sample, self.row_fraction, self.l2, &counts);
+        let draw = Draw::new(&sampling, &counts);
         let described = match draw {
             Draw::Bernoulli { probability } => RowDraw { kind: 0, first: probability, ..RowDraw::default() },
             Draw::Goss { bucket, share, rest } => RowDraw {
@@ -66,6 +67,7 @@ impl RowData<'_> {
                 ..RowDraw::default()
             },
             Draw::Mvs { threshold, l2 } => RowDraw { kind: 2, l2, first: threshold, ..RowDraw::default() },
+            Draw::Bayesian { temperature } => RowDraw { kind: 3, first: temperature, ..RowDraw::default() },
         };
         let bag = match &mut self.bag {
             Some(bag) => bag,

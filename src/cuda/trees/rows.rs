@@ -12,7 +12,7 @@ use crate::runtime::Queue;
 use crate::{grid, launch};
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::params::RowSample;
+use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::losses::Loss;
 
@@ -67,9 +67,7 @@ pub struct RowData<'a> {
     /// Whether the log has a tree's quantizer.
     pub has_quantizer: bool,
     pub(super) counts: Option<Buffer<u32>>,
-    pub(super) row_sample: RowSample,
-    pub(super) row_fraction: f64,
-    pub(super) l2: f32,
+    pub(super) row_sampling: RowSampling,
     pub(super) seed: u64,
     pub(super) blocks: u32,
     /// The rows by group, for losses that need them so.
@@ -83,7 +81,7 @@ impl<'a> RowData<'a> {
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
         let (rows, outputs) = (data.target.len() as u64, data.scores.len() as u64);
         let weight = data.weight.is_some() as u64 * 4;
-        let drawn = (data.held_out.is_some() || data.row_sample != RowSample::None) as u64 * 5;
+        let drawn = (data.held_out.is_some() || !data.row_sampling.keeps_all()) as u64 * 5;
         let (targets, measured) = (1 + data.more_targets.len() as u64, data.measures_all as u64 * 8);
         let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data);
         let packed = 4 * data.shared as u64 + if draws_by_squares(data) { 24 } else { 0 };
@@ -156,9 +154,7 @@ impl<'a> RowData<'a> {
             turn: 0,
             has_quantizer: false,
             counts: None,
-            row_sample: data.row_sample,
-            row_fraction: data.row_fraction,
-            l2: data.l2.min(f32::MAX as f64) as f32,
+            row_sampling: data.row_sampling,
             seed: data.seed,
             grouped: GroupedRows::new(queue, data)?,
             risk_sets: DeviceRiskSets::new(queue, data)?,

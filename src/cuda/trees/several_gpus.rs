@@ -137,9 +137,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         scores: data.scores.iter().map(part).collect(),
         held_out: data.held_out.map(|marks| &marks[rows.clone()]),
         measures_all: data.measures_all,
-        row_sample: data.row_sample,
-        row_fraction: data.row_fraction,
-        l2: data.l2,
+        row_sampling: data.row_sampling,
         count_rows: data.count_rows,
         // What is stored sparsely, and how, would differ from GPU to GPU, and so would the histograms' layout.
         bundle: false,

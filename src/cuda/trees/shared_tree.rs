@@ -13,7 +13,6 @@ use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::{grid, launch};
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::several::HessianUnits;
 use taiga_core::learners::boosting::steps::{Begun, OutputRules, TrainingData};
 use taiga_core::losses::Loss;
@@ -114,7 +113,7 @@ impl Squares {
 
 /// Whether rows are drawn by the derivatives of several outputs together.
 pub fn draws_by_squares(data: &TrainingData<'_>) -> bool {
-    data.shared > 1 && matches!(data.row_sample, RowSample::Goss | RowSample::Mvs)
+    data.shared > 1 && data.row_sampling.reads_derivatives()
 }
 
 impl RowData<'_> {

@@ -91,7 +91,8 @@ pub fn fit_with(
     check_present(&params.device)?;
     let together = options.own.is_some_and(|own| !own.is_whole()).then_some("`collective`: several processes fit on their CPUs yet");
     let in_batches = options.batches.map(|_| "`batches`: what comes in batches is fitted on the CPU yet");
-    if let Some(why) = together.or(in_batches) {
+    let noise = params.random_strength().map(|_| "`random_strength`: splits are scored with noise on the CPU alone yet");
+    if let Some(why) = together.or(in_batches).or(noise) {
         if let DeviceSet::Cuda(_) = DeviceSet::parse(&params.device)? {
             return Err(Error::parameter("device", format!("{:?} with {why}; leave it out", params.device)));
         }

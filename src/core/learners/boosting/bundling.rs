@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn a_plan_keeps_every_code() {
         use crate::column::Column;
-        use crate::learners::boosting::params::RowSample;
+        use crate::learners::boosting::row_sampler::RowSampling;
         use crate::numerics::random::{Purpose, Random};
         use crate::quantize::CodedFeature;
         let random = Random::new(2, Purpose::RowSample, 0);
@@ -299,9 +299,7 @@ mod tests {
             positions: None,
             risk_sets: None,
             held_out: None,
-            row_sample: RowSample::None,
-            row_fraction: 1.0,
-            l2: 0.0,
+            row_sampling: RowSampling::NONE,
             count_rows: false,
             bundle: true,
             seed: 0,

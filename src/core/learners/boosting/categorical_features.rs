@@ -272,4 +272,9 @@ impl<'b> Features<dyn TreeSteps + 'b> for CategoricalFeatures<'_> {
     fn columns(&self, feature: u32) -> &[u32] {
         &self.columns[feature as usize]
     }
+
+    fn borders(&self, feature: u32) -> Option<u32> {
+        let coded = &self.coded[feature as usize];
+        (!coded.categories).then_some(coded.borders.len() as u32)
+    }
 }

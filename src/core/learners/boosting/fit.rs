@@ -7,7 +7,7 @@ use super::continued::{self, FitOptions};
 use super::finish::{UsedFeatures, finish};
 use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
-use super::params::{BoostingParams, RowSample};
+use super::params::BoostingParams;
 use super::prepare::Start;
 use super::prior_rounds::PriorRounds;
 use super::rounds::{Boosted, Factors, OutputUnits, Rounds};
@@ -238,12 +238,17 @@ fn fit_checked(
         (starts[0].start[0], units[0]),
     )?;
     let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
+    let refits = loss.leaf_rule(0) != LeafRule::Newton;
     // What the derivatives of each target's outputs are in units of.
     let of_start = |s: &Start| OutputUnits {
         unit: s.unit,
         gradient: prepare::gradient_unit(loss.as_ref(), s.unit),
         factor: s.factor,
-        split: tree_params.split.in_units(prepare::gradient_unit(loss.as_ref(), s.unit), data.weight_unit * s.factor),
+        split: {
+            let split = tree_params.split.in_units(prepare::gradient_unit(loss.as_ref(), s.unit), data.weight_unit * s.factor);
+            // The derivatives of leaves that are refitted have nothing of their values.
+            if refits { split.without_values() } else { split }
+        },
     };
     let units: Vec<OutputUnits> = starts.iter().map(of_start).collect();
     let start: Vec<f64> = starts.iter().flat_map(|s| s.start.iter().copied()).collect();
@@ -262,7 +267,7 @@ fn fit_checked(
     let splits: Vec<SplitParams> = units.iter().map(|u| u.split).collect();
     let shared = shares_trees.then(|| several::output_rules(loss.as_ref(), &first, &splits));
     // Gains of shared trees have no unit but that of the weights.
-    let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit) } else { units[0].split };
+    let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit).without_values() } else { units[0].split };
     let tree_params = TreeParams { split, ..tree_params };
 
     let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
@@ -309,10 +314,7 @@ fn fit_checked(
         scores,
         held_out: input.held_out.map(|marks| &marks[own.range()]),
         measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
-        // A sample of all rows is none.
-        row_sample: if params.row_fraction() < 1.0 { params.row_sample } else { RowSample::None },
-        row_fraction: params.row_fraction(),
-        l2: params.l2,
+        row_sampling: params.row_sampling(),
         count_rows: tree_params.counts_rows(),
         // Shared trees know no sparse features yet.
         bundle: params.bundle && !shares_trees,
@@ -333,6 +335,7 @@ fn fit_checked(
         measured: measured.as_ref(),
         first: prior.rounds,
         last: prior.last,
+        rows: (rows - input.held_out_rows()) as u64,
         monitor,
         collective: own.collective,
     };
@@ -460,6 +463,7 @@ pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &
         feature_fraction: params.feature_fraction,
         feature_fraction_level: params.feature_fraction_level,
         feature_fraction_node: params.feature_fraction_node,
+        extra_trees: params.extra_trees == Some(true),
         monotone,
         interaction,
         seed: params.seed,

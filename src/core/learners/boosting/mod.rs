@@ -10,6 +10,7 @@ pub mod ctrs;
 mod finish;
 mod fit;
 pub mod layout;
+mod leaf_values;
 mod measured;
 pub mod model;
 mod monotone;

@@ -1,5 +1,6 @@
 //! The parameters of boosted trees: the one place where they, their defaults and their limits live.
 
+use super::row_sampler::RowSampling;
 use super::untold_rounds::{LEARNING_RATE, ROUNDS};
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
@@ -34,6 +35,9 @@ pub enum RowSample {
     Goss,
     /// Minimal variance sampling (Ibragimov and Gusev 2019), `row_fraction` in expectation.
     Mvs,
+    /// The Bayesian bootstrap (Rubin 1981; CatBoost's `bootstrap_type="Bayesian"`): every row, with a weight drawn from
+    /// `(-ln u)^bagging_temperature`, `u` uniform.
+    Bayesian,
 }
 
 /// The most targets of a fit.
@@ -147,17 +151,29 @@ learner_params! {
         pub min_data_in_leaf: u32 = 0,
         /// The smallest gain of a split.
         pub min_gain: f64 = 0.0 => NotNegative,
+        /// The largest absolute value of a leaf before the learning rate, in units of scores; no limit unless told.
+        pub max_delta_step: Option<f64> = None => Positive,
+        /// How many rows a node needs for its value to be as much its own as its parent's: of `n` rows, its own counts `n / path_smooth`
+        /// times the parent's; 0 unless told: it is its own.
+        pub path_smooth: Option<f64> = None => NotNegative,
 
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
         /// The share of rows drawn, inside (0, 1]; 0.8 unless told otherwise (0.3 for `goss`).
         pub row_fraction: Option<f64> = None => By(Self::check_row_fraction),
+        /// How far the weights that `row_sample="bayesian"` draws lie apart, 0 (all are 1) to 10; 1 unless told otherwise: then they
+        /// are exponential, with a mean of 1.
+        pub bagging_temperature: Option<f64> = None => By(Self::check_bagging_temperature),
         /// The share of features drawn for each tree.
         pub feature_fraction: f64 = 1.0 => Share,
         /// The share of the tree's features drawn for each level.
         pub feature_fraction_level: f64 = 1.0 => Share,
         /// The share of the level's features drawn for each node (not under `symmetric`).
         pub feature_fraction_node: f64 = 1.0 => By(Self::check_feature_fraction_node),
+        /// Whether a node may be divided at one border alone of each feature, drawn at random for each node (each level under `symmetric`).
+        pub extra_trees: Option<bool> = None,
+        /// How much noise is on the scores by which features are compared, in units of what a split gains by chance; 0 unless told.
+        pub random_strength: Option<f64> = None => NotNegative,
 
         /// -1 (falling), 0 or 1 (rising) by feature name.
         pub monotone: Monotone = Monotone::new() => By(Self::check_monotone),
@@ -265,6 +281,7 @@ impl BoostingParams {
             learning_rate: Some(self.learning_rate()),
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
+            extra_trees: self.extra_trees.filter(|on| *on),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
@@ -393,10 +410,19 @@ impl BoostingParams {
 
     /// Adds what is wrong with `row_fraction`.
     fn check_row_fraction(&self, problems: &mut Problems) {
-        if self.row_fraction.is_some() && self.row_sample == RowSample::None {
+        if self.row_fraction.is_some() && matches!(self.row_sample, RowSample::None | RowSample::Bayesian) {
             problems.add(Error::parameter("row_fraction", "needs row_sample=\"bernoulli\", \"goss\" or \"mvs\""));
         }
         problems.limit("row_fraction", self.row_fraction, Share);
+    }
+
+    /// Adds what is wrong with `bagging_temperature`.
+    fn check_bagging_temperature(&self, problems: &mut Problems) {
+        let Some(temperature) = self.bagging_temperature else { return };
+        if self.row_sample != RowSample::Bayesian {
+            problems.add(Error::parameter("bagging_temperature", "needs row_sample=\"bayesian\""));
+        }
+        problems.check((0.0..=10.0).contains(&temperature), "bagging_temperature", temperature, "between 0 and 10");
     }
 
     /// Adds what is wrong with `feature_fraction_node`.
@@ -481,8 +507,15 @@ impl BoostingParams {
             min_child_weight: self.min_child_weight(),
             min_data_in_leaf: self.min_data_in_leaf as i64,
             min_gain: self.min_gain,
+            max_delta_step: self.max_delta_step.unwrap_or(f64::INFINITY),
+            path_smooth: self.path_smooth.unwrap_or(0.0),
             categories: CategoryRules { smooth: self.cat_smooth, l2: self.cat_l2, most: self.max_cat_threshold },
         }
+    }
+
+    /// How much noise is on scores, where there is any.
+    pub fn random_strength(&self) -> Option<f64> {
+        self.random_strength.filter(|strength| *strength > 0.0)
     }
 
     /// The largest depth of a tree.
@@ -512,9 +545,17 @@ impl BoostingParams {
     /// The share of rows drawn for each tree.
     pub fn row_fraction(&self) -> f64 {
         match self.row_sample {
-            RowSample::None => 1.0,
+            RowSample::None | RowSample::Bayesian => 1.0,
             RowSample::Goss => self.row_fraction.unwrap_or(0.3),
             RowSample::Bernoulli | RowSample::Mvs => self.row_fraction.unwrap_or(0.8),
         }
+    }
+
+    /// How rows are drawn for each tree; a sample of all rows, each of which counts 1, is none.
+    pub fn row_sampling(&self) -> RowSampling {
+        let (fraction, temperature) = (self.row_fraction(), self.bagging_temperature.unwrap_or(1.0));
+        let draws = if self.row_sample == RowSample::Bayesian { temperature > 0.0 } else { fraction < 1.0 };
+        let sample = if draws { self.row_sample } else { RowSample::None };
+        RowSampling { sample, fraction, temperature, l2: self.l2.min(f32::MAX as f64) as f32 }
     }
 }

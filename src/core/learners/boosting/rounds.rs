@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::losses::{LeafRule, Loss};
 use crate::metrics::MetricSpec;
 use crate::model::History;
+use crate::numerics::math::{ln64, sigmoid64};
 use crate::tree::grow::{GrownTree, Root, grow, is_plain};
 use crate::tree::params::{SplitParams, TreeParams};
 use crate::tree::split::SplitRules;
@@ -66,6 +67,8 @@ pub(super) struct Rounds<'a> {
     pub first: u32,
     /// How many there are to be.
     pub last: u32,
+    /// How many rows train.
+    pub rows: u64,
     pub monitor: &'a dyn Monitor,
     /// Between those that make the same fit.
     pub collective: &'a dyn Collective,
@@ -164,12 +167,13 @@ impl Rounds<'_> {
             None if self.units.len() > 1 => Cow::Owned(TreeParams { split: units.split, ..self.tree_params.clone() }),
             _ => Cow::Borrowed(self.tree_params),
         };
-        let plan = is_plain(tree_params, &*features).then_some(&**tree_params);
+        let plan = (is_plain(tree_params, &*features) && self.params.random_strength().is_none()).then_some(&**tree_params);
         let shared = self.shared;
         let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, groups: &groups, plan };
         let grown = match backend.begin_tree(&request)? {
             Begun::Root { sums, scales } => {
-                let root = Root { tree: number, sums, scales };
+                let noise = self.noise(backend, number, &request)?;
+                let root = Root { tree: number, sums, scales, noise };
                 grow(backend, tree_params, features, root, least_gain, &interrupted)?
             }
             Begun::Whole(tree) => tree.finish(tree_params),
@@ -190,6 +194,28 @@ impl Rounds<'_> {
             }
         }
         Ok(self.finished(grown, leaves, output))
+    }
+
+    /// Returns the standard deviation of the noise on the roots of the scores in a tree that has begun: that of what a split gains by chance,
+    /// times `random_strength`, the less the more rounds there are.
+    fn noise(&self, backend: &mut dyn TreeSteps, tree: u64, request: &TreeRequest<'_>) -> Result<f64> {
+        let Some(strength) = self.params.random_strength() else { return Ok(0.0) };
+        let Some(steps) = backend.spread() else {
+            return Err(Error::parameter("random_strength", "is for the CPU alone yet: use device=\"cpu\" or \"auto\""));
+        };
+        let squares = match request.shared {
+            None => steps.squared_gradients(self.loss, request.output)?,
+            Some(rules) => {
+                let mut sum = 0.0;
+                for (k, rules) in rules.iter().enumerate() {
+                    sum += rules.importance * steps.squared_gradients(self.loss, request.output + k)?;
+                }
+                sum
+            }
+        };
+        let trees_a_round = if self.shared.is_some() { 1 } else { self.loss.outputs() as u64 };
+        let length = (tree / trees_a_round) as f64 * self.params.learning_rate();
+        Ok(strength * squares.sqrt() * sigmoid64(ln64(self.rows as f64) - length))
     }
 
     /// Returns a grown tree with each output's leaves, in units that all outputs have in common.
@@ -226,12 +252,14 @@ impl Rounds<'_> {
         let values: Vec<f64> = match self.loss.leaf_rule(output) {
             LeafRule::Newton => {
                 let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
-                let rules = own.as_ref().unwrap_or(&grown.rules);
-                sums.iter().zip(&grown.bounds).map(|(s, b)| rules.leaf_value(s.gradient, s.hessian, *b)).collect()
+                super::leaf_values::leaf_values(&grown.tree, own.as_ref().unwrap_or(&grown.rules), &sums, &grown.bounds)
             }
             LeafRule::Quantile(alpha) => {
                 let mut values = backend.leaf_quantiles(of_set, alpha)?;
                 super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+                if let Some(most) = self.params.max_delta_step.map(|most| most / units.unit) {
+                    values.iter_mut().for_each(|value| *value = value.clamp(-most, most));
+                }
                 values
             }
         };

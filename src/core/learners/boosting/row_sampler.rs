@@ -3,7 +3,35 @@
 use super::params::RowSample;
 use crate::collective::Collective;
 use crate::error::Result;
+use crate::numerics::math::{exp64, ln64};
 use crate::numerics::random::Random;
+
+/// How rows are drawn for the trees of a fit.
+#[derive(Clone, Copy, Debug)]
+pub struct RowSampling {
+    pub sample: RowSample,
+    /// The share of rows that are drawn; 1 where all are.
+    pub fraction: f64,
+    /// How far the weights of [`RowSample::Bayesian`] lie apart.
+    pub temperature: f64,
+    /// `l2`, which minimal variance sampling weighs hessians by, whatever the weights are in units of.
+    pub l2: f32,
+}
+
+impl RowSampling {
+    /// That every tree is grown on all rows.
+    pub const NONE: RowSampling = RowSampling { sample: RowSample::None, fraction: 1.0, temperature: 1.0, l2: 0.0 };
+
+    /// Returns whether every tree is grown on all rows, each of which counts 1.
+    pub fn keeps_all(&self) -> bool {
+        self.sample == RowSample::None || (self.sample == RowSample::Bernoulli && self.fraction >= 1.0)
+    }
+
+    /// Returns whether rows are drawn by their derivatives.
+    pub fn reads_derivatives(&self) -> bool {
+        matches!(self.sample, RowSample::Goss | RowSample::Mvs)
+    }
+}
 
 /// Counts of rows by the upper half of their key's bits; a key is a non-negative f32, whose bits
 /// are in the order of its values.
@@ -73,6 +101,22 @@ pub enum Draw {
         threshold: f64,
         l2: f32,
     },
+    /// Every row, with a weight of its own.
+    Bayesian {
+        temperature: f64,
+    },
+}
+
+/// Returns the weight `(-ln(1 - unit))^temperature` of a row under the Bayesian bootstrap, `unit` in [0, 1): 0 where that is too small for
+/// f32.
+///
+/// ```
+/// use taiga_core::learners::boosting::row_sampler::bayesian_weight;
+/// assert_eq!(bayesian_weight(0.0, 1.0), 0.0);
+/// assert!((bayesian_weight(0.5, 2.0) - 0.480453).abs() < 1e-6);
+/// ```
+pub fn bayesian_weight(unit: f64, temperature: f64) -> f32 {
+    exp64(temperature * ln64(-ln64(1.0 - unit))) as f32
 }
 
 /// The squares whose sum in f32 is right to its last digits: none of them, and no term that counts, left the normal numbers.
@@ -95,9 +139,11 @@ pub fn key(sample: RowSample, l2: f32, gradient: f32, hessian: f32) -> f32 {
 
 impl Draw {
     /// Makes the draw from the counts of the keys of the training rows.
-    pub fn new(sample: RowSample, fraction: f64, l2: f32, counts: &KeyCounts) -> Draw {
+    pub fn new(sampling: &RowSampling, counts: &KeyCounts) -> Draw {
+        let RowSampling { sample, fraction, temperature, l2 } = *sampling;
         let rows: u64 = counts.0.iter().sum();
         match sample {
+            RowSample::Bayesian => Draw::Bayesian { temperature },
             RowSample::None | RowSample::Bernoulli => Draw::Bernoulli { probability: fraction },
             RowSample::Goss => {
                 let top = fraction * 2.0 / 3.0 * rows as f64;
@@ -138,7 +184,7 @@ impl Draw {
     }
 
     /// Returns what the row counts: 0 if it is not drawn, else one over the probability that it would be (1 under plain Bernoulli
-    /// sampling, where all rows have the same).
+    /// sampling, where all rows have the same), or its weight in the Bayesian bootstrap.
     pub fn weight(&self, random: Random, row: usize, gradient: f32, hessian: f32) -> f32 {
         let u = random.unit(row as u64);
         let kept = |probability: f64| if u < probability { (1.0 / probability) as f32 } else { 0.0 };
@@ -156,6 +202,7 @@ impl Draw {
                 let k = key(RowSample::Mvs, *l2, gradient, hessian) as f64;
                 if k >= *threshold { 1.0 } else { kept(k / threshold) }
             }
+            Draw::Bayesian { temperature } => bayesian_weight(u, *temperature),
         }
     }
 
@@ -201,7 +248,7 @@ mod tests {
             {
                 let mut counts = KeyCounts::default();
                 keys.iter().for_each(|k| counts.add(key(sample, 0.0, *k, 1.0)));
-                let draw = Draw::new(sample, fraction, 0.0, &counts);
+                let draw = Draw::new(&RowSampling { sample, fraction, ..RowSampling::NONE }, &counts);
                 let weights: Vec<f32> = (0..n).map(|i| draw.weight(random, i, keys[i], 1.0)).collect();
                 let drawn = weights.iter().filter(|w| **w > 0.0).count() as f64;
                 assert!((drawn / n as f64 - fraction).abs() < 0.02, "{sample:?} {fraction}: {drawn}");
@@ -211,5 +258,27 @@ mod tests {
                 assert!((sum / exact - 1.0).abs() < 0.03, "{sample:?} {fraction}: {sum} {exact}");
             }
         }
+    }
+
+    /// Proves that the Bayesian bootstrap's weights are powers of exponential ones, as the definition has them, by their moments and
+    /// beside the platform's own functions.
+    #[test]
+    fn bayesian_weights_are_powers_of_exponential_ones() {
+        let (n, random) = (200_000, Random::new(3, Purpose::RowSample, 8));
+        // E[w] = Γ(1 + t), E[w²] = Γ(1 + 2 t).
+        for (temperature, first, second) in [(0.5, 0.886_227, 1.0), (1.0, 1.0, 2.0), (2.0, 2.0, 24.0)] {
+            let draw = Draw::new(&RowSampling { sample: RowSample::Bayesian, temperature, ..RowSampling::NONE }, &KeyCounts::default());
+            assert!(!draw.unit());
+            let weights: Vec<f64> = (0..n).map(|row| draw.weight(random, row, 0.0, 1.0) as f64).collect();
+            let mean = |power: i32| weights.iter().map(|w| w.powi(power)).sum::<f64>() / n as f64;
+            assert!((mean(1) / first - 1.0).abs() < 0.02 && (mean(2) / second - 1.0).abs() < 0.1, "{temperature}: {} {}", mean(1), mean(2));
+            for (row, weight) in weights.iter().enumerate().take(1_000) {
+                let naive = (-(1.0 - random.unit(row as u64)).ln()).powf(temperature);
+                assert!((weight - naive).abs() <= 2e-7 * naive, "{temperature} {row}: {weight} {naive}");
+            }
+        }
+        let least = 1.0 - 0.5f64.powi(53);
+        assert_eq!((bayesian_weight(0.0, 0.01), bayesian_weight(0.0, 10.0)), (0.0, 0.0));
+        assert!(bayesian_weight(least, 10.0) > 4e15 && bayesian_weight(least, 10.0) < 5e15);
     }
 }

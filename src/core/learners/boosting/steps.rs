@@ -5,7 +5,7 @@
 //! where it is and answers with a few numbers a level.
 
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
-use super::params::RowSample;
+use super::row_sampler::RowSampling;
 use crate::collective::RowShard;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::{Batches, Monitor};
@@ -52,11 +52,8 @@ pub struct TrainingData<'a> {
     pub held_out: Option<&'a [bool]>,
     /// Whether the scores of all rows are measured, and not those of held-out rows alone.
     pub measures_all: bool,
-    /// How rows are drawn for each tree, and how many.
-    pub row_sample: RowSample,
-    pub row_fraction: f64,
-    /// `l2`, which minimal variance sampling weighs hessians by, whatever the weights are in units of.
-    pub l2: f64,
+    /// How rows are drawn for each tree.
+    pub row_sampling: RowSampling,
     /// Whether exact row counts are asked for besides the hessian sums.
     pub count_rows: bool,
     /// Whether sparse features may be stored sparsely and bundled; changes no result.
@@ -158,6 +155,15 @@ pub trait CtrSteps {
     fn add(&mut self, data: &CtrData<'_>, features: &[CodedFeature], ctrs: &[CtrFeature<'_>], order: usize) -> Result<GroupId>;
 }
 
+/// Measures on a device how far the derivatives of the tree that has begun lie apart.
+pub trait SpreadSteps {
+    /// Returns the sum of the squared gradients of an output over the rows drawn, weights included, in the sum of their hessians.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64>;
+}
+
 /// Adds groups of features, behind those that a fit starts with, on a device.
 pub trait GroupSteps {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
@@ -183,6 +189,11 @@ pub trait TreeSteps: GrowSteps {
     /// Returns what makes statistics of categories on the device, where it does; else their codes come through
     /// [`GroupSteps::add_group`].
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
+        None
+    }
+
+    /// Returns what measures derivatives, on a device that does.
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
         None
     }
 

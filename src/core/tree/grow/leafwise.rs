@@ -157,6 +157,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         self.features.open(self.steps, &self.used, &asked)?;
         for (s, n) in asked.iter_mut().zip(&open) {
             s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
+            s.borders = self.choice.borders(n.random, self.features);
+            s.noise = self.choice.noise(n.random, self.features);
         }
         let mut found = self.steps.find_splits(&asked, &self.rules)?.into_iter();
         let leaf =

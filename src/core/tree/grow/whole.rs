@@ -1,8 +1,9 @@
 //! Trees that a device has grown whole: from a heap of splits to what the grower would have made of them.
 
-use super::super::split::{Scales, SplitRules};
+use super::super::split::{Inherited, Scales, SplitRules};
 use super::super::{Leaf, Policy, Tree, TreeParams};
 use super::{Branches, GainUnit, GrowingNode, GrownTree};
+use crate::numerics::random::Random;
 use crate::tree::split::Sums;
 use crate::tree::steps::{Candidate, NodeId};
 
@@ -65,7 +66,7 @@ impl WholeTree {
 impl GrowingNode {
     /// Returns a node of which nothing but its place counts any more.
     fn leaf(id: NodeId) -> GrowingNode {
-        GrowingNode { id, sums: Sums::default(), depth: 0, bounds: (f64::NEG_INFINITY, f64::INFINITY), path: vec![] }
+        GrowingNode { id, sums: Sums::default(), depth: 0, inherited: Inherited::NOTHING, random: Random::from_key(0), path: vec![] }
     }
 }
 
@@ -140,6 +141,10 @@ mod tests {
         fn columns(&self, _: u32) -> &[u32] {
             &[]
         }
+
+        fn borders(&self, _: u32) -> Option<u32> {
+            Some(9)
+        }
     }
 
     proptest! {
@@ -151,7 +156,7 @@ mod tests {
             depth in 1u32..6,
         ) {
             let candidate = |(feature, border, missing_left, gain): (u32, u32, bool, i32)| {
-                Candidate { feature, border, missing_left, gain: libm::ldexp(1.5, gain) }
+                Candidate { feature, border, missing_left, gain: libm::ldexp(1.5, gain), rank: 0.0 }
             };
             let mut splits: Vec<Option<Candidate>> = asked.into_iter().map(|s| s.map(candidate)).collect();
             splits.truncate((1 << depth) - 1);
@@ -169,18 +174,21 @@ mod tests {
                     min_child_weight: 0.0,
                     min_data_in_leaf: 0,
                     min_gain: 0.0,
+                    max_delta_step: f64::INFINITY,
+                    path_smooth: 0.0,
                     categories: CategoryRules::default(),
                 },
                 feature_fraction: 1.0,
                 feature_fraction_level: 1.0,
                 feature_fraction_node: 1.0,
+                extra_trees: false,
                 monotone: vec![],
                 interaction: vec![],
                 seed: 0,
             };
             let scales = Scales { gradient: 1.0, hessian: 1.0 };
             let mut heap = Heap { splits: splits.clone(), places: vec![0] };
-            let begun = Root { tree: 0, sums: ROOT, scales };
+            let begun = Root { tree: 0, sums: ROOT, scales, noise: 0.0 };
             let grown = grow(&mut heap, &params, &mut All, begun, &mut f64::INFINITY.clone(), &|| false).unwrap();
             let whole = WholeTree { splits, scales }.finish(&params);
             prop_assert_eq!(&whole.tree, &grown.tree);

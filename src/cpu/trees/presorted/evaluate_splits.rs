@@ -70,7 +70,7 @@ fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut Blo
     let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
     accumulate(entries, aside, gradient, hessian);
     let rules = node.rules;
-    if rules.leaves_are_bounded() || rules.level_limits {
+    if rules.scores_by_values() || rules.level_limits {
         constrained(gradient, hessian, node, out);
     } else if rules.l1 == 0.0 {
         unconstrained::<false>(gradient, hessian, node.search.sums, rules, node.too_small, out);
@@ -120,10 +120,10 @@ fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums,
 fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &mut [f64]) {
     let NodeContext { search, rules, first, too_small } = *node;
     for (i, o) in out.iter_mut().enumerate() {
-        let count = if rules.min_data_in_leaf > 0 || rules.level_limits { hessian[i] as i64 } else { 0 };
+        let count = if rules.counts_rows() { hessian[i] as i64 } else { 0 };
         let left = Sums { gradient: gradient[i] as i64, hessian: hessian[i] as i64, count };
         let direction = rules.monotone.get(first + i % LANES).copied().unwrap_or(0);
-        *o = score(left, &Context { rules, total: search.sums, bounds: search.bounds, direction, too_small });
+        *o = score(left, &Context { rules, total: search.sums, inherited: &search.inherited, direction, too_small });
     }
 }
 
@@ -145,7 +145,10 @@ pub fn find_splits(
 
 #[inline(always)]
 fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
-    let parent = rules.node_score(node.sums, node.bounds);
+    let parent = rules.node_score(node.sums, &node.inherited);
+    if node.borders.is_some() {
+        return drawn_split(sorted, node, place, rules, parent);
+    }
     let mut best = None;
     for (block, any_missing) in sorted.missing.iter().enumerate() {
         let entries = sorted.entries(place, block);
@@ -168,16 +171,82 @@ fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &S
             for other in 1..LANES {
                 lane = if gains[other] > gains[lane] { other } else { lane };
             }
-            if gains[lane] > rules.min_gain {
+            // With noise any lane may have the best.
+            let lanes = if node.noise.is_some() { 0..LANES } else { lane..lane + 1 };
+            for lane in lanes.filter(|lane| gains[*lane] > rules.min_gain) {
                 let in_lane = work.scores[lane..entries.len()].iter().step_by(LANES);
                 let at = in_lane.take_while(|s| **s != largest[lane]).count() * LANES + lane;
                 let (feature, border) = ((context.first + lane) as u32, border(entries[at]) as u32);
-                let candidate = Candidate { feature, border, missing_left, gain: gains[lane] };
+                let candidate = Candidate::new(node, (feature, border, missing_left), gains[lane], parent);
                 best = best_of(best, Some(FoundSplit { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
             }
         }
     }
     best
+}
+
+/// Finds the best split of a node that may be divided at one border of each feature.
+fn drawn_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, parent: f64) -> Option<FoundSplit> {
+    let mut best = None;
+    for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| allows(node, *feature)) {
+        for (candidate, left) in drawn_sides(sorted, node, place, feature) {
+            let gain = score(left, &context(node, feature, rules, f64::NEG_INFINITY)) - parent;
+            let candidate_of =
+                |gain: f64| Candidate::new(node, (candidate.feature, candidate.border, candidate.missing_left), gain, parent);
+            if gain > rules.min_gain {
+                best = best_of(best, Some(FoundSplit { candidate: candidate_of(gain), left, subset: None }));
+            }
+        }
+    }
+    best
+}
+
+/// Finds the same split for all nodes of a level, each of which may be divided at the same border of each feature.
+fn drawn_level_split(
+    sorted: &SortedRows,
+    nodes: &[SearchNode],
+    places: &[NodeRows],
+    features: &[CodedFeature],
+    rules: &SplitRules,
+    parents: &[f64],
+) -> Option<Candidate> {
+    let parent: f64 = parents.iter().sum();
+    let mut best: Option<Candidate> = None;
+    for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| allows(&nodes[0], *f)) {
+        // With missing values on the left; on the right where any node has some.
+        let (mut sums, mut any_missing) = ([0.0; 2], false);
+        for (node, parent) in nodes.iter().zip(parents) {
+            let [left, right] = drawn_sides(sorted, node, places[node.id as usize], f);
+            any_missing |= left.1 != right.1;
+            let context = context(node, f, rules, *parent);
+            sums[0] += score(left.1, &context);
+            sums[1] += score(right.1, &context);
+        }
+        let border = nodes[0].drawn(f).unwrap_or(0);
+        for (side, allowed) in [(0, border < feature.borders.len()), (1, any_missing)] {
+            let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), sums[side] - parent, parent);
+            if allowed && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                best = Some(candidate);
+            }
+        }
+    }
+    best
+}
+
+/// Returns the candidates at the one border of a feature that is drawn for a node, with missing values on the left and on the right, and
+/// the sums of their left sides; the same sums where there are no missing values.
+fn drawn_sides(sorted: &SortedRows, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
+    let border = node.drawn(feature).unwrap_or(0) as u32;
+    [true, false].map(|missing_left| {
+        let candidate = Candidate { feature: feature as u32, border, missing_left, gain: 0.0, rank: 0.0 };
+        (candidate, sorted.left_sums(place, &candidate))
+    })
+}
+
+/// Returns what the candidates of a feature in a node are scored under.
+fn context<'a>(node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
+    let direction = rules.monotone.get(feature).copied().unwrap_or(0);
+    Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small }
 }
 
 /// Returns whether a feature may split the node.
@@ -215,7 +284,11 @@ pub fn find_level_split(
         .level
         .take()
         .unwrap_or_else(|| Box::new(LevelScores { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
-    let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, n.bounds)).collect();
+    let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
+    if nodes.first().is_some_and(|node| node.borders.is_some()) {
+        work.level = Some(level);
+        return drawn_level_split(sorted, nodes, places, features, rules, &parents);
+    }
     let parent: f64 = parents.iter().sum();
     let mut best: Option<Candidate> = None;
     for block in 0..sorted.missing.len() {
@@ -230,7 +303,7 @@ pub fn find_level_split(
             let borders = feature.borders.len();
             for (side, candidates) in [(0, borders), (1, if any_missing[lane] { borders + 1 } else { 0 })] {
                 let (largest, border) = first_largest(&level.sums[side][lane][..candidates]);
-                let candidate = Candidate { feature: f as u32, border: border as u32, missing_left: side == 0, gain: largest - parent };
+                let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), largest - parent, parent);
                 if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                     best = Some(candidate);
                 }

@@ -364,7 +364,7 @@ fn any_params() -> impl Strategy<Value = Value> {
             .collect::<Vec<_>>(),
     );
     let policies = pick(&[json!("symmetric"), json!("depthwise"), json!("leafwise")]);
-    let samples = pick(&[json!("none"), json!("bernoulli"), json!("goss"), json!("mvs")]);
+    let samples = pick(&[json!("none"), json!("bernoulli"), json!("goss"), json!("mvs"), json!("bayesian")]);
     let zero_or = pick(&[json!(0.0), json!(1.0), json!(1e-300), json!(1e300)]);
     let small = pick(&[json!(0), json!(1), json!(5)]);
     let rates = pick(&[json!(0.1), json!(1.0), json!(1e30), json!(1e-30)]);

@@ -10,7 +10,7 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{
-    Begun, Extent, GroupId, GroupSteps, LeafSums, TrainingData, TreeDevices, TreeRequest, TreeSteps,
+    Begun, Extent, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest, TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -85,9 +85,19 @@ impl GroupSteps for Shards<'_> {
     }
 }
 
+impl SpreadSteps for Shards<'_> {
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64> {
+        self.all(|shard| shard.squared_gradients(loss, output))
+    }
+}
+
 impl TreeSteps for Shards<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
+    }
+
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {
@@ -245,8 +255,13 @@ fn rows_may_lie_in_any_shard() {
         json!({ "loss": "huber", "min_data_in_leaf": 30 }),
         json!({ "row_sample": "goss" }),
         json!({ "row_sample": "mvs", "row_fraction": 0.5 }),
+        json!({ "row_sample": "bayesian", "min_data_in_leaf": 5 }),
         json!({ "feature_fraction_level": 0.5 }),
         json!({ "l1": 0.5, "min_gain": 0.01, "monotone": { "x0": 1 } }),
+        json!({ "max_delta_step": 0.3 }),
+        json!({ "extra_trees": true }),
+        json!({ "random_strength": 1.0 }),
+        json!({ "path_smooth": 12, "row_sample": "mvs" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
     numbers.weight = Some((0..5_000).map(|i| 0.25 + (i % 7) as f64).collect());
@@ -278,6 +293,7 @@ fn several_targets_may_lie_in_any_shard() {
         json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
         json!({ "loss": "mae" }),
         json!({ "row_sample": "mvs" }),
+        json!({ "row_sample": "bayesian", "bagging_temperature": 3.0 }),
         json!({ "multi_strategy": "tree_each", "row_sample": "goss" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&t, params));

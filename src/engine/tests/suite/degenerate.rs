@@ -248,7 +248,7 @@ fn constant_features_are_fitted() {
                 assert!(predict(&model, &t)[0].iter().all(|x| (x - mean).abs() < 1e-5), "{p:?}");
             }
         }
-        for sample in ["bernoulli", "goss", "mvs"] {
+        for sample in ["bernoulli", "goss", "mvs", "bayesian"] {
             t.fit(&params(json!({"row_sample": sample, "rounds": 5})));
         }
         let quantile = t.fit(&params(json!({"loss": "quantile", "alpha": 0.9})));

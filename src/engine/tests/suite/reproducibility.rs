@@ -127,7 +127,9 @@ fn threads_and_chunks_change_no_random_fit() {
     let cases = random_fits::cases(80);
     let mut fitted = 0;
     for case in 0..cases {
-        let drawn = RandomFit::new(case);
+        let mut drawn = RandomFit::new(case);
+        // Not among what is drawn for GPUs too, which have no noise yet.
+        drawn.params.random_strength = (case % 4 == 3).then_some(0.3 * (case % 7) as f64);
         let (whole, lengths) = (drawn.input(Column::from_f64), [1, 7, 1000, 1023, 4099]);
         let one = drawn.fit(&whole, &with_threads(&drawn.params, 1));
         let many = [2, 3, 4, 7][case as usize % 4];

@@ -366,7 +366,7 @@ fn a_factor_of_weights_changes_no_tree() {
         "ova",
         "gaussian",
     ];
-    let samplers = ["none", "bernoulli", "goss", "mvs"];
+    let samplers = ["none", "bernoulli", "goss", "mvs", "bayesian"];
     for (i, loss) in losses.into_iter().enumerate() {
         for (j, sampler) in samplers.into_iter().enumerate() {
             let policy = POLICIES[(i + j) % 3];
@@ -444,7 +444,7 @@ fn tiny_targets_of_logarithmic_links_are_learnt() {
 /// Proves that other factors change predictions by what rounding the weights does, and the shares of importance.
 #[test]
 fn any_factor_of_weights_changes_rounding_alone() {
-    for (i, sampler) in ["none", "bernoulli", "goss", "mvs"].into_iter().enumerate() {
+    for (i, sampler) in ["none", "bernoulli", "goss", "mvs", "bayesian"].into_iter().enumerate() {
         let rows = Rows::new(2000, 0, 90 + i as u64);
         let params =
             json!({ "policy": POLICIES[i % 3], "row_sample": sampler, "rounds": 20, "depth": 4, "l2": 0.0, "min_child_weight": 0.0 });

@@ -18,6 +18,8 @@
 //! | 7 | losses of one's own | the parameter `custom_loss` |
 //! | 8 | several targets, several metrics | the parameters `targets` and `multi_strategy`; metrics with a parameter (`ndcg@5`), several of them, sets of held-out rows with names, `eval_train` |
 //! | 9 | fits that go on | the parameter `early_stopping_min_delta` |
+//! | 10 | keys of rows | behind the provenance a [`crate::receipt`] |
+//! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees`, `random_strength` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -26,7 +28,7 @@ use crate::column::FeatureType;
 use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
-use crate::learners::boosting::params::BoostingParams;
+use crate::learners::boosting::params::{BoostingParams, RowSample};
 use crate::losses::LossKind;
 use crate::metrics::{MetricSpec, Metrics};
 use crate::model::payload::{HistoryPayload, is_new, name_of, named, params_of, params_text};
@@ -39,7 +41,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 10,
+    version: 11,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -57,6 +59,9 @@ const SEVERAL_SINCE: u32 = 8;
 
 /// The first version with the smallest improvement that early stopping counts.
 const MIN_DELTA_SINCE: u32 = 9;
+
+/// The first version with the Bayesian bootstrap, what moves the values of leaves, and borders drawn at random.
+const MEANS_SINCE: u32 = 11;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -155,7 +160,11 @@ impl Persisted for Model {
         };
         let params = &self.params;
         let plain = plain && params.eval_train.is_none() && self.history.as_ref().is_none_or(payload::is_plain);
+        let moves_values = params.max_delta_step.is_some() || params.path_smooth.is_some();
+        let has_means =
+            params.row_sample == RowSample::Bayesian || moves_values || params.extra_trees.is_some() || params.random_strength.is_some();
         match params.custom_loss {
+            _ if has_means => MEANS_SINCE,
             _ if params.early_stopping_min_delta.is_some() => MIN_DELTA_SINCE,
             _ if !plain || params.targets.is_some() || params.multi_strategy.is_some() => SEVERAL_SINCE,
             Some(_) => CUSTOM_LOSS_SINCE,

@@ -92,7 +92,7 @@ fn bundling_changes_nothing_under_any_policy_loss_and_sample() {
         let weight: Vec<f64> = (0..rows).map(|_| 0.1 + dice.unit()).collect();
         let held_out: Vec<bool> = (0..rows).map(|_| dice.chance(0.2)).collect();
         for policy in POLICIES {
-            for sample in ["none", "bernoulli", "goss", "mvs"] {
+            for sample in ["none", "bernoulli", "goss", "mvs", "bayesian"] {
                 case += 1;
                 let mut p =
                     json!({ "loss": loss, "policy": policy, "row_sample": sample, "rounds": 3, "seed": case, "learning_rate": 0.3 });

@@ -69,6 +69,15 @@ fn random_params(dice: &mut Dice, policy: &str, extra: serde_json::Value) -> Boo
         "min_data_in_leaf": pick(dice, &[0.0, 0.0, 3.0, 10.0]) as u32,
         "min_gain": pick(dice, &[0.0, 0.0, 20.0]),
     });
+    if dice.chance(0.3) {
+        value["extra_trees"] = json!(true);
+    }
+    if dice.chance(0.3) {
+        value["path_smooth"] = json!(pick(dice, &[0.5, 4.0, 60.0]));
+    }
+    if dice.chance(0.3) {
+        value["max_delta_step"] = json!(pick(dice, &[0.5, 3.0, 40.0]));
+    }
     if policy == "leafwise" {
         value["leaves"] = json!(2 + dice.below(12));
         if dice.chance(0.5) {
