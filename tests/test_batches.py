@@ -312,8 +312,11 @@ def test_auto_reads_in_batches_what_has_no_room(file: Path, monkeypatch: pytest.
     ).own
     assert own.has_room(1_500)
     assert not own.has_room(10**13)
-    # Bytes of a row: f32, f64, i16, dates of i32, u64.
-    assert own.batch_rows() == (32 << 20) // (4 + 8 + 2 + 4 + 8)
+    assert own.batch_rows() == 1 << 20
+    wide = lazy.select("y", pl.col(NUMBERS), *(pl.col(NUMBERS).name.suffix(f" {i}") for i in range(9)))
+    own = _batches._Fit(_batches.BatchesCall(call_of("y", cs.exclude("y"), rounds=3), "auto", None), wide, "auto").own
+    # Bytes of a row: f32, f64, i16, dates of i32, u64, each ten times.
+    assert own.batch_rows() == (32 << 20) // (10 * (4 + 8 + 2 + 4 + 8))
 
     class Small:
         """A process with little memory."""
@@ -337,7 +340,7 @@ def test_auto_reads_in_batches_what_has_no_room(file: Path, monkeypatch: pytest.
         lazy.taiga.fit_gbdt("y", *NUMBERS, rounds=3, batches="auto", row_key="id")
 
 
-def call_of(target: str, *features: str, **params: Any) -> Any:
+def call_of(target: str, *features: Any, **params: Any) -> Any:
     """What a call of `fit_gbdt` asks for."""
     from polars_taiga import _fit, gbdt
 

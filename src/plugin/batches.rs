@@ -18,7 +18,7 @@ use crate::export::{Answer, Length, export};
 use crate::fit::{COMPUTED, Fields, FitKwargs, OnError, Parts, Wanted};
 use crate::gbdt;
 use crate::model::python_error;
-use crate::monitor;
+use crate::monitor::{self, Watch};
 use crate::row_key::has_key;
 use crate::schema::InputSchema;
 use polars::prelude::*;
@@ -30,7 +30,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use taiga_engine::dataset::{BatchedTable, FeatureBatches};
+use taiga_engine::dataset::{BatchedTable, FeatureBatches, Monitor};
 use taiga_engine::device::DeviceSet;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions};
 use taiga_engine::parallel::fork::PerProcess;
@@ -273,6 +273,7 @@ impl FeatureBatches for Passes<'_> {
     fn read(&self, visit: &mut dyn FnMut(&[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
         let pass = Python::attach(|py| self.feed.call0(py)).map_err(|error| self.noted(error))?;
         let (pass, rows) = (Pass(pass), self.parts.target.len());
+        let watch = Watch::new(FUNCTION, "rows read", self.begun.kwargs.progress);
         let (mut first, mut is_target) = (0, rows > 0);
         let target = &self.parts.target;
         let named = self.parts.features.iter().position(|s| s.name() == target.name() && s.dtype() == target.dtype());
@@ -291,6 +292,7 @@ impl FeatureBatches for Passes<'_> {
             let numbers = numbers.map(|(s, _)| Numbers::feature(s)).collect::<PolarsResult<Vec<_>>>().map_err(errors::through)?;
             visit(&numbers.iter().map(Numbers::column).collect::<Vec<_>>())?;
             first += len;
+            watch.round(first.min(rows) as u32, rows as u32, None);
         }
         match named {
             Some(_) if is_target => Err(errors::through(Parts::target_is_feature(target))),

@@ -45,9 +45,13 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     let copied = if sets > 1 { 4 * outputs } else { 0 };
     // Of several targets each is read, and copied to be looked at by itself.
     let several = 16 * input.target.several().len() as u64;
-    let making = product(&[rows, sum(&[if spilled { 0 } else { 8 } + 4 + weight + several, scores, copied, 8 * input.baseline.len() as u64])]);
+    let making =
+        product(&[rows, sum(&[if spilled { 0 } else { 8 } + 4 + weight + several, scores, copied, 8 * input.baseline.len() as u64])]);
     let sampled = params.border_sample.min(rows);
-    let borders = sum(&[product(&[rows, if spilled { 4 } else { 8 } + weight]), product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)])]);
+    let borders = sum(&[
+        product(&[rows, if spilled { 4 } else { 8 } + weight]),
+        product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)]),
+    ]);
     // Twice while they are dealt, the leaf under each score, and two lists of rows.
     let dealt = sum(&[2 * (4 + weight) + 8, product(&[2, scores]), scores / 2]);
     let dealing = match (here, spilled) {
@@ -62,7 +66,14 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
-pub fn reserve(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: usize, here: bool, spilled: bool) -> Result<Reservation> {
+pub fn reserve(
+    pool: &ThreadPool,
+    input: &Input<'_>,
+    params: &BoostingParams,
+    outputs: usize,
+    here: bool,
+    spilled: bool,
+) -> Result<Reservation> {
     let (rows, features, sets) = (input.target.rows(), input.features.len(), sets(input, params));
     let classes = match (outputs, input.target.several().len()) {
         (_, targets @ 1..) => format!(" to {targets} targets"),
