@@ -81,7 +81,7 @@ impl Training {
     }
 
     /// The target of that table and its weights. Those of classes say nothing where there is one label, and may name others.
-    pub fn data(&self, table: &Input<'_>, values: Array<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
+    pub fn data(&self, table: &Input<'_>, values: impl Into<Array<f64>>, class_weight: &ClassWeight) -> Result<TargetData> {
         let single = table.target.labels().is_some_and(|labels| labels.len() == 1);
         TargetData::new(table, values, if single { &ClassWeight::None } else { class_weight })
     }
