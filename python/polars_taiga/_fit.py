@@ -187,9 +187,24 @@ def features(problems: Problems, target: IntoColumn, columns: tuple[IntoColumns,
     return exprs
 
 
-def expr(function: str, own: tuple[list[pl.Expr], dict[str, object]]) -> pl.Expr:
-    """The expression of a fit, which makes one model, of its `call`."""
-    return _plugin.scalar(function, *own).alias("model")
+@dataclass(frozen=True)
+class Call:
+    """What a fit reads, and what is said of it (`FitKwargs` in src/plugin/fit.rs)."""
+
+    problems: Problems
+    columns: list[pl.Expr]
+    parts: list[pl.Expr]
+    selected: list[pl.Expr]
+    models: list[pl.Expr]
+    kwargs: dict[str, object]
+
+    def inputs(self) -> list[pl.Expr]:
+        """One struct of everything (`Parts` in src/plugin/fit.rs), behind it the model whose trees come first."""
+        return [pl.struct([*self.columns, *self.parts, *self.selected]), *self.models]
+
+    def expr(self) -> pl.Expr:
+        """The expression of the fit, which makes one model."""
+        return _plugin.scalar(self.problems.function, self.inputs(), self.kwargs).alias("model")
 
 
 def call(
@@ -203,10 +218,8 @@ def call(
     on_error: OnError,
     metadata: Metadata | None,
     training: Training | None = None,
-) -> tuple[list[pl.Expr], dict[str, object]]:
-    """What a fit reads: one struct of everything (`Parts` in src/plugin/fit.rs), behind it the model whose trees come
-    first; and what is said of it (`FitKwargs`).
-    """
+) -> Call:
+    """A fit of these columns, those of the roles and what is selected; what is wrong with it is raised."""
     own = ("indices", "values")
     parts: list[pl.Expr] = []
     for role, column in roles.items():
@@ -227,8 +240,8 @@ def call(
     kwargs: dict[str, object] = {"params": params, "progress": progress, "on_error": on_error, "metadata": text, **how}
     if selected is not None:
         kwargs["selections"] = selected.selections
-        parts.extend(selected.parts())
-    return [pl.struct([*marked(columns), *parts]), *given.models()], kwargs
+    seen = [] if selected is None else selected.parts()
+    return Call(problems, marked(columns), parts, seen, given.models(), kwargs)
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,17 @@ _FAILED = re.compile(
 _INTERRUPTED = re.compile(r"\w+: interrupted")
 
 
+def error_of(text: str) -> BaseException:
+    """The exception that an error of the plugin is, of which this is the text."""
+    if _INTERRUPTED.fullmatch(text):
+        return KeyboardInterrupt()
+    if (raised := _callback.raised(text)) is not None:
+        return raised
+    name = _taiga.error_class(text) or "ComputeError"
+    kind: type[Exception] = MemoryError if name == "MemoryError" else getattr(pl.exceptions, name)
+    return kind(text)
+
+
 @contextmanager
 def errors() -> Iterator[None]:
     """Raise errors of expressions that run here as what they are: their own text, and Ctrl-C.
@@ -92,13 +103,7 @@ def errors() -> Iterator[None]:
         failed = _FAILED.fullmatch(str(error))
         if failed is None:
             raise
-        if _INTERRUPTED.fullmatch(failed[1]):
-            raise KeyboardInterrupt from None
-        if (raised := _callback.raised(failed[1])) is not None:
-            raise raised from None
-        name = _taiga.error_class(failed[1]) or "ComputeError"
-        kind: type[Exception] = MemoryError if name == "MemoryError" else getattr(pl.exceptions, name)
-        raise kind(failed[1]) from None
+        raise error_of(failed[1]) from None
 
 
 def labelled(what: str, value: bytes) -> pl.Expr:

@@ -183,7 +183,7 @@ def fit_forest(
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, ForestParams, _taiga.forest_problems)
     roles: dict[str, IntoColumns | None] = {"target": target, "weight": weight, "row_key": row_key}
-    call = _fit.call(
+    return _fit.call(
         problems,
         columns,
         roles,
@@ -192,5 +192,4 @@ def fit_forest(
         progress=progress,
         on_error=on_error,
         metadata=metadata,
-    )
-    return _fit.expr("fit_forest", call)
+    ).expr()

@@ -629,9 +629,7 @@ def fit_gbdt(
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """
-    own = GbdtCall("fit_gbdt", target, features, params, held_out=eval is not None)
     roles = {
-        "target": target,
         "weight": weight,
         "baseline": baseline,
         "eval": eval,
@@ -642,18 +640,36 @@ def fit_gbdt(
         "upper": upper,
         "row_key": row_key,
     }
-    call = _fit.call(
+    training = _fit.Training(init_model, snapshot, snapshot_every, callback, verbose, collective)
+    return fit_call(
+        target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
+    ).expr()
+
+
+def fit_call(
+    target: IntoColumn,
+    features: tuple[IntoColumns, ...],
+    roles: Mapping[str, IntoColumns | None],
+    params: Mapping[str, Any],
+    *,
+    training: _fit.Training,
+    progress: bool | None,
+    on_error: OnError,
+    metadata: Metadata | None,
+) -> _fit.Call:
+    """What `fit_gbdt` is asked for: the columns of `roles` beside the target, the learner's `params`."""
+    own = GbdtCall("fit_gbdt", target, features, params, held_out=roles["eval"] is not None)
+    return _fit.call(
         own.problems,
         own.columns,
-        {**roles, **own.roles},
+        {"target": target, **roles, **own.roles},
         own.json(own.named(params)),
         selected=own.selected,
         progress=progress,
         on_error=on_error,
         metadata=metadata,
-        training=_fit.Training(init_model, snapshot, snapshot_every, callback, verbose, collective),
+        training=training,
     )
-    return _fit.expr("fit_gbdt", call)
 
 
 class GbdtCall:

@@ -197,4 +197,4 @@ def fit_sparse_lr(
         "row_key": row_key,
     }
     own = _fit.call(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)
-    return _fit.expr("fit_sparse_lr", own)
+    return own.expr()

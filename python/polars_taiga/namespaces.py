@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 import polars as pl
 
 from polars_taiga import _plugin
+from polars_taiga._batches import BatchesCall
+from polars_taiga._fit import Training
 from polars_taiga._signature import shows
 from polars_taiga._taiga import __version__
 from polars_taiga.encoder import Encoder
@@ -23,7 +25,7 @@ from polars_taiga.encoding import (
     woe,
 )
 from polars_taiga.forest import ForestParams, fit_forest
-from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.gbdt import GbdtParams, fit_call, fit_gbdt
 from polars_taiga.importance import ImportanceParams, importance
 from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.model import Model
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from polars.datatypes import DataType, DataTypeClass
     from typing_extensions import Unpack
 
+    from polars_taiga._batches import Batches
     from polars_taiga._callback import Callback
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
@@ -306,6 +309,14 @@ class _Fits:
         """The one value that an expression over the frame gives, collected by `engine`."""
         raise NotImplementedError
 
+    def _lazy(self) -> pl.LazyFrame:
+        """The frame as a query."""
+        raise NotImplementedError
+
+    def _may_be_in_batches(self, batches: Batches) -> bool:
+        """Whether `batches` may come to a fit in batches."""
+        return batches is not False
+
     def _fitted(self, expr: pl.Expr, engine: Engine) -> Model | None:
         value = self._value(expr, engine)
         return None if value is None else Model(value)
@@ -365,6 +376,8 @@ class _Fits:
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
+        spill: str | PathLike[str] | None = None,
         engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model: ...
@@ -392,6 +405,8 @@ class _Fits:
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
+        spill: str | PathLike[str] | None = None,
         engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model | None: ...
@@ -419,38 +434,48 @@ class _Fits:
         verbose: bool | int = False,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
+        spill: str | PathLike[str] | None = None,
         engine: Engine = "auto",
         **params: Unpack[GbdtParams],
     ) -> Model | None:
         """Fit by `tg.fit_gbdt`: collect the query of a lazy frame, and return the model; `None` where `on_error`
         makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
+
+        With `batches=True` the table is never in memory as a whole, and the model has the same bytes
+        (docs/larger_than_memory.md). The query is run in batches of about 32 MB (of `batches` rows, if it is a number),
+        by the streaming engine unless `engine` names another: once for the target and whatever else stands beside the
+        features, and for categories, all of which a fit keeps whole; once for a sample of the numeric features, which
+        borders are found by; and once for their codes, a byte a value, which the fit keeps. Without `rounds` the
+        latter two are made twice. It has to give the same rows in the same order each time: other rows are an error.
+        The fit is on the CPU; a GPU named by `device`, `row_key`, `init_model`, `snapshot`, `collective` and
+        `on_error="constant"` are errors. `batches="auto"`: of lazy frames, if twice the size of the numeric features,
+        and what a fit keeps, have no room in the memory that the process can still have.
+
+        `spill` is a folder for what a fit in batches keeps of each row: codes, scores and more in mapped files, which
+        the system writes out where memory is short. They have no names, and are gone when the fit is over, however it
+        ends. Their place on the disk is taken beforehand: if there is none, it is an error.
         """
-        return self._fitted(
-            fit_gbdt(
-                target,
-                *features,
-                weight=weight,
-                baseline=baseline,
-                eval=eval,
-                group=group,
-                position=position,
-                event=event,
-                lower=lower,
-                upper=upper,
-                row_key=row_key,
-                on_error=on_error,
-                init_model=init_model,
-                snapshot=snapshot,
-                snapshot_every=snapshot_every,
-                callback=callback,
-                collective=collective,
-                verbose=verbose,
-                progress=progress,
-                metadata=metadata,
-                **params,
-            ),
-            engine,
+        roles = {
+            "weight": weight,
+            "baseline": baseline,
+            "eval": eval,
+            "group": group,
+            "position": position,
+            "event": event,
+            "lower": lower,
+            "upper": upper,
+            "row_key": row_key,
+        }
+        training = Training(init_model, snapshot, snapshot_every, callback, verbose, collective)
+        call = fit_call(
+            target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
         )
+        in_batches = BatchesCall(call, batches, spill)
+        done, value = in_batches.fit(self._lazy(), engine) if self._may_be_in_batches(batches) else (False, None)
+        if done:
+            return None if value is None else Model(value)
+        return self._fitted(call.expr(), engine)
 
     @overload
     def fit_forest(
@@ -686,6 +711,9 @@ class TaigaLazyFrame(_Fits):
     def _value(self, expr: pl.Expr, engine: Engine) -> Any:
         return _collected(self._frame, expr, engine)
 
+    def _lazy(self) -> pl.LazyFrame:
+        return self._frame
+
     @shows(PredictParams)
     def predict(
         self,
@@ -711,6 +739,13 @@ class TaigaDataFrame(_Fits):
             return _collected(self._frame.lazy(), expr, engine)
         with _plugin.errors():
             return self._frame.select(expr).item()
+
+    def _lazy(self) -> pl.LazyFrame:
+        return self._frame.lazy()
+
+    def _may_be_in_batches(self, batches: Batches) -> bool:
+        # What is in memory has room there.
+        return batches is not False and batches != "auto"
 
     @shows(PredictParams)
     def predict(

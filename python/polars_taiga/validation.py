@@ -133,7 +133,7 @@ class FoldsCall:
 
     def inputs(self, params: str) -> tuple[list[pl.Expr], dict[str, Any]]:
         """The inputs of the expression, and its keywords."""
-        inputs, fit = _fit.call(
+        fit = _fit.call(
             self.call.problems,
             self.call.columns,
             self.roles,
@@ -143,7 +143,7 @@ class FoldsCall:
             on_error=self.on_error,
             metadata=self.metadata,
         )
-        return inputs, {"fit": fit, "division": self.division.kwargs()}
+        return fit.inputs(), {"fit": fit.kwargs, "division": self.division.kwargs()}
 
     def measured(self, metric: Metrics | None) -> dict[str, list[str]]:
         """The metrics that are measured, and the fields that they come in."""

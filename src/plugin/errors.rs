@@ -52,6 +52,17 @@ pub fn rows_fault(error: &PolarsError) -> Option<RowsFault> {
     }
 }
 
+/// An error of the plugin, on its way through the engine.
+pub fn through(error: PolarsError) -> Error {
+    let fault = rows_fault(&error);
+    let data = Error::Data(text(&error));
+    match fault {
+        Some(RowsFault::Degenerate) => data.degenerate(),
+        Some(RowsFault::Values) => data.of_values(),
+        None => data,
+    }
+}
+
 /// An error of a column whose values can't be used, as other rows' may.
 pub fn values(name: &str, message: impl std::fmt::Display) -> PolarsError {
     of_rows(RowsFault::Values, format!("column `{name}`: {message}"))

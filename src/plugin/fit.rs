@@ -158,7 +158,7 @@ pub struct Parts {
     weight: Option<Series>,
     /// The bytes of a model whose trees come first.
     pub init_model: Option<Vec<u8>>,
-    /// How many rows the features have that are numbers, where the others are in other processes.
+    /// How many rows the features have that are numbers, where the others are in other processes, or come in batches.
     own: Option<usize>,
     /// Of which rows they are, where these have keys.
     pub receipt: Option<Receipt>,
@@ -246,6 +246,21 @@ impl Parts {
         })
     }
 
+    /// The parts of a table some of whose features come in batches and have no rows here: `empty` are all columns without rows, `kept` the
+    /// roles and the features that are kept `whole`, in their order.
+    ///
+    /// # Errors
+    /// As [`new`](Parts::new), and where `kept` has other features.
+    pub fn in_batches(empty: &Series, kept: &Series, whole: &[bool]) -> PolarsResult<Self> {
+        let Fields { columns, computed, structs, .. } = Fields::new(empty)?;
+        let kept = Parts::new(std::slice::from_ref(kept))?;
+        let mut own = kept.features.iter().cloned();
+        let feature = |(s, whole): (Series, &bool)| if *whole { own.next() } else { Some(s) };
+        let features: Option<Vec<Series>> = columns.into_iter().zip(whole).map(feature).collect();
+        let features = features.ok_or_else(|| errors::data("what is kept of the frame has other columns than it"))?;
+        Ok(Parts { features, computed, structs, own: Some(0), ..kept })
+    }
+
     /// The parts of an expression's input.
     ///
     /// # Errors
@@ -311,13 +326,16 @@ impl Parts {
         let target = self.target.name();
         for feature in &self.features {
             if feature.name() == target && feature.dtype() == self.target.dtype() && feature.equals_missing(&self.target) {
-                return Err(errors::column(
-                    target,
-                    format!("the target is among the features; leave it out (pl.exclude({:?}))", target.as_str()),
-                ));
+                return Err(Parts::target_is_feature(&self.target));
             }
         }
         Ok(())
+    }
+
+    /// The error for a target that is among the features.
+    pub fn target_is_feature(target: &Series) -> PolarsError {
+        let name = target.name().as_str();
+        errors::column(name, format!("the target is among the features; leave it out (pl.exclude({name:?}))"))
     }
 
     /// The rows' weights.
@@ -359,7 +377,6 @@ impl Fields {
     /// # Errors
     /// For anything but a struct.
     pub fn new(input: &Series) -> PolarsResult<Self> {
-        let is_role = |s: &Series| s.name().starts_with(ROLE) && !s.name().starts_with(COMPUTED);
         let (roles, others): (Vec<Series>, Vec<Series>) = input.struct_()?.fields_as_series().into_iter().partition(is_role);
         let (mut columns, mut computed, mut structs) = (vec![], vec![], vec![]);
         for (column, expression) in unwrapped(others)? {
@@ -375,6 +392,27 @@ impl Fields {
         Ok(Fields { roles, columns, computed, structs })
     }
 
+    /// The fields of the input that are features, each of which may be a struct of several.
+    ///
+    /// # Errors
+    /// For anything but a struct.
+    pub fn of_features(input: &Series) -> PolarsResult<Vec<Series>> {
+        Ok(input.struct_()?.fields_as_series().into_iter().filter(|s| !is_role(s)).collect())
+    }
+
+    /// The columns in one of [these](Fields::of_features).
+    ///
+    /// # Errors
+    /// For a struct of this package's that is none.
+    pub fn in_field(field: Series) -> PolarsResult<Vec<Series>> {
+        columns::unnest(&unwrapped(vec![field])?.into_iter().map(|(column, _)| column).collect::<Vec<_>>())
+    }
+
+    /// How many rows there are.
+    pub fn rows(&self) -> usize {
+        self.roles.iter().chain(&self.columns).next().map_or(0, |s| s.len())
+    }
+
     /// The one column of a role, if it is there.
     ///
     /// # Errors
@@ -387,6 +425,11 @@ impl Fields {
     pub fn all(&self, role: &str) -> PolarsResult<Vec<Series>> {
         Ok(columns_of(&self.roles, role)?.into_iter().map(|(column, _)| column).collect())
     }
+}
+
+/// Whether a field of the input is no feature.
+fn is_role(field: &Series) -> bool {
+    field.name().starts_with(ROLE) && !field.name().starts_with(COMPUTED)
 }
 
 /// Columns, and whether they come from the structs of what was computed.
@@ -505,7 +548,8 @@ pub fn fitted<P: Clone>(
 /// stands are `check(&InputSchema, &Params)`, what names and types tell, and `fit(&Parts, Params, &FitKwargs, Wanted)`.
 macro_rules! fit_expression {
     ($function:ident, $params:ty) => {
-        fn checked(input: &DataType, kwargs: &$crate::fit::FitKwargs) -> PolarsResult<$params> {
+        /// The parameters, held against the type of the input.
+        pub(crate) fn checked(input: &DataType, kwargs: &$crate::fit::FitKwargs) -> PolarsResult<$params> {
             $crate::fit::checked(input, kwargs, <$params>::from_json, check)
         }
 

@@ -283,17 +283,6 @@ fn tested(parts: &Parts, folds: &Folds) -> PolarsResult<Vec<Tested>> {
     (0..folds.count).map(|fold| Tested::new(parts, &folds.fold(fold).tested)).collect()
 }
 
-/// An error of the plugin, on its way through the engine.
-fn through(error: PolarsError) -> taiga_engine::Error {
-    let fault = errors::rows_fault(&error);
-    let data = taiga_engine::Error::Data(errors::text(&error));
-    match fault {
-        Some(taiga_engine::error::RowsFault::Degenerate) => data.degenerate(),
-        Some(taiga_engine::error::RowsFault::Values) => data.of_values(),
-        None => data,
-    }
-}
-
 /// One list of structs.
 fn listed(name: &str, columns: Vec<Series>) -> PolarsResult<Series> {
     let rows = columns.first().map_or(0, |column| column.len());
@@ -402,7 +391,7 @@ fn search(inputs: &[Series], kwargs: SearchKwargs) -> Answer {
                 let larger = metric[0].clone().unwrap_or_else(|| fitted.model.scoring().metric.into()).larger_is_better();
                 let value = bytes(parts, &kwargs.fit, labels.clone(), fitted.model)
                     .and_then(|model| rows[fold].measure(model, &of_first.device, &metric))
-                    .map_err(through)?;
+                    .map_err(errors::through)?;
                 Ok((value[0], larger))
             };
             let halving = kwargs.halving.map(|factor| Halving { factor });

@@ -17,7 +17,7 @@ use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
 use taiga_engine::column::FeatureType;
-use taiga_engine::dataset::{Evaluation, Input, LossColumns, OwnRows};
+use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
@@ -159,31 +159,31 @@ pub fn read<R>(
 
 /// Fits a model on one table, or with other processes on one whose rows are in all of them.
 fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
-    let Some(together) = &kwargs.collective else { return fit_own(parts, params, kwargs, wanted, None) };
+    let Some(together) = &kwargs.collective else { return fit_with(parts, params, kwargs, wanted, FitOptions::default()) };
     if wanted == Wanted::Constant {
         return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
     }
     let description = Description::new("fit_gbdt", &params.to_json(), None);
-    together.join(parts, &params.categorical.clone(), &description, |parts, own| fit_own(parts, params, kwargs, wanted, Some(own)))
+    together.join(parts, &params.categorical.clone(), &description, |parts, own| {
+        fit_with(parts, params, kwargs, wanted, FitOptions { own: Some(own), ..FitOptions::default() })
+    })
 }
 
-/// Fits a model on one table, of whose features these are the `own` rows, where there are others.
-fn fit_own(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Model> {
+/// Fits a model on one table; `options`: which rows of it are this process's own, and what comes in batches.
+///
+/// # Errors
+/// What is wrong with the table, and the engine's.
+pub fn fit_with(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted, options: FitOptions<'_>) -> PolarsResult<Model> {
     read(parts, params, "fit_gbdt", wanted, |input, params, labels| {
         let fitted = match wanted {
             Wanted::Model => {
                 let watch = Watch::new("fit_gbdt", "rounds", kwargs.progress).telling(kwargs.verbose, kwargs.callback);
                 let init_model = parts.init_model.as_deref().map(Model::from_bytes).transpose();
                 let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
-                let rank = own.map_or(0, |own| own.collective.rank());
+                let rank = options.own.map_or(0, |own| own.collective.rank());
                 let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every, rank)).transpose()?;
                 let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
-                boosting::fit_with(
-                    input,
-                    params,
-                    &FitOptions { init_model: init_model.as_ref(), snapshots, own, ..FitOptions::default() },
-                    &watch,
-                )
+                boosting::fit_with(input, params, &FitOptions { init_model: init_model.as_ref(), snapshots, ..options }, &watch)
             }
             Wanted::Constant => boosting::constant(input, params),
         };

@@ -1,6 +1,7 @@
 //! polars-taiga's plugin: Arrow in, engine, Arrow out. One file for each family of expressions;
 //! what an expression computes is in the engine.
 
+mod batches;
 mod cache;
 mod callback;
 mod categories;
@@ -61,6 +62,7 @@ fn _taiga(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::forest_problems, module)?)?;
     module.add_function(wrap_pyfunction!(model::linear_problems, module)?)?;
     module.add_function(wrap_pyfunction!(statistics::check_histogram_params, module)?)?;
+    module.add_class::<batches::PyBatchedFit>()?;
     module.add_class::<encoding::python::PyEncoder>()?;
     module.add_function(wrap_pyfunction!(encoding::python::target_problems, module)?)
 }

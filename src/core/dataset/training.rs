@@ -4,6 +4,7 @@ use crate::column::Column;
 use crate::dataset::target::TargetData;
 use crate::dataset::{ClassWeight, Evaluation, EventTimes, Input, LossColumns, Target};
 use crate::error::{Error, Result};
+use crate::spill::Array;
 /// The training rows of a table: their targets, weights and baselines.
 pub struct Training {
     pub rows: Vec<usize>,
@@ -80,7 +81,7 @@ impl Training {
     }
 
     /// The target of that table and its weights. Those of classes say nothing where there is one label, and may name others.
-    pub fn data(&self, table: &Input<'_>, values: Vec<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
+    pub fn data(&self, table: &Input<'_>, values: impl Into<Array<f64>>, class_weight: &ClassWeight) -> Result<TargetData> {
         let single = table.target.labels().is_some_and(|labels| labels.len() == 1);
         TargetData::new(table, values, if single { &ClassWeight::None } else { class_weight })
     }

@@ -110,6 +110,11 @@ const NOTES: &[(&[&str], &str)] = &[
         &["validation_fraction", "eval_fraction"],
         "held-out rows are marked by an expression: eval=pl.int_range(pl.len()) % 10 == 0 holds out a tenth",
     ),
+    (
+        &["batches", "spill"],
+        "it is an argument of lf.taiga.fit_gbdt, which runs the query in batches: an expression has all rows before it begins, and no \
+         other fit reads a frame so yet",
+    ),
     (&["init_model"], "it is an argument of `fit_gbdt` and of no other fit: a model whose trees come first"),
     (
         &["input_model", "model_in", "model_input", "xgb_model", "warm_start", "init"],

@@ -67,8 +67,8 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
         measured_metrics(input.held_out.is_some(), params, loss.as_ref(), labels.map(Labels::len))?;
     }
     let values = match classes {
-        1 => vec![1.0; training.rows.len()],
-        _ => target::target_numbers(&table, &|y| loss.check_target(y))?,
+        1 => vec![1.0; training.rows.len()].into(),
+        _ => target::target_numbers(&table, None, &|y| loss.check_target(y))?,
     };
     check_class_weight(params, classes > 0)?;
     let data = match loss.row_factor() {

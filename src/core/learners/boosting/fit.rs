@@ -116,8 +116,8 @@ pub(super) fn fit_on(
     check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
     check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
     let shares_trees = params.shares_trees(raw_loss.as_ref())?;
-    let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here() && options.spill().is_none())?;
-    let values = target::target_numbers(input, &|y| raw_loss.check_target(y))?;
+    let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here(), options.spill().is_some())?;
+    let values = target::target_numbers(input, options.spill(), &|y| raw_loss.check_target(y))?;
     checks::check_positive(&input.target, params.positive.as_ref())?;
     check_class_weight(params, classes > 0)?;
     let data = prepare::weigh(input, raw_loss.as_ref(), values, &params.class_weight)?;

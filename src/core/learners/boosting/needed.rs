@@ -27,8 +27,8 @@ fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
 }
 
 /// Returns bytes of what stands at the same time, at the least: while targets and scores are made, and where the CPU is asked
-/// for, while its threads take their rows (`here`).
-fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool) -> u64 {
+/// for, while its threads take their rows (`here`). `spilled`: the target's numbers, and what threads take, lie in files.
+fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool, spilled: bool) -> u64 {
     let rows = input.target.rows() as u64;
     let sets = sets(input, params);
     let measured = if params.measures_training() { rows } else { input.held_out_rows() as u64 };
@@ -45,12 +45,20 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     let copied = if sets > 1 { 4 * outputs } else { 0 };
     // Of several targets each is read, and copied to be looked at by itself.
     let several = 16 * input.target.several().len() as u64;
-    let making = product(&[rows, sum(&[8 + 4 + weight + several, scores, copied, 8 * input.baseline.len() as u64])]);
+    let making =
+        product(&[rows, sum(&[if spilled { 0 } else { 8 } + 4 + weight + several, scores, copied, 8 * input.baseline.len() as u64])]);
     let sampled = params.border_sample.min(rows);
-    let borders = sum(&[product(&[rows, 8 + weight]), product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)])]);
+    let borders = sum(&[
+        product(&[rows, if spilled { 4 } else { 8 } + weight]),
+        product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)]),
+    ]);
     // Twice while they are dealt, the leaf under each score, and two lists of rows.
     let dealt = sum(&[2 * (4 + weight) + 8, product(&[2, scores]), scores / 2]);
-    let dealing = if here { product(&[rows, dealt]) } else { 0 };
+    let dealing = match (here, spilled) {
+        (false, _) => 0,
+        (true, false) => product(&[rows, dealt]),
+        (true, true) => product(&[rows, sum(&[4 + weight, scores])]),
+    };
     sum(&[stays, watched, making.max(borders).max(dealing)])
 }
 
@@ -58,7 +66,14 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
 ///
 /// # Errors
 /// [`crate::Error::Memory`].
-pub fn reserve(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: usize, here: bool) -> Result<Reservation> {
+pub fn reserve(
+    pool: &ThreadPool,
+    input: &Input<'_>,
+    params: &BoostingParams,
+    outputs: usize,
+    here: bool,
+    spilled: bool,
+) -> Result<Reservation> {
     let (rows, features, sets) = (input.target.rows(), input.features.len(), sets(input, params));
     let classes = match (outputs, input.target.several().len()) {
         (_, targets @ 1..) => format!(" to {targets} targets"),
@@ -73,7 +88,7 @@ pub fn reserve(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, ou
     };
     memory::reserve(
         &format!("a fit of {rows} rows and {features} features{classes}{orders}"),
-        bytes(pool, input, params, outputs as u64, here),
+        bytes(pool, input, params, outputs as u64, here, spilled),
         less,
     )
 }

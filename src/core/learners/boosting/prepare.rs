@@ -13,6 +13,7 @@ use crate::metrics::MetricSpec;
 use crate::numerics::reduce::{sum, weighted_quantile};
 use crate::pages;
 use crate::parallel::interrupt::ROWS;
+use crate::spill::Array;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -105,7 +106,7 @@ pub fn start(input: &Input<'_>, loss: &dyn Loss, data: &TargetData, columns: &[V
 ///
 /// # Errors
 /// As [`TargetData::new`].
-pub fn weigh(input: &Input<'_>, loss: &dyn Loss, values: Vec<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
+pub fn weigh(input: &Input<'_>, loss: &dyn Loss, values: Array<f64>, class_weight: &ClassWeight) -> Result<TargetData> {
     let Some(factor) = loss.row_factor() else { return TargetData::new(input, values, class_weight) };
     let own = TargetData::new(input, vec![], class_weight)?.weights;
     let weigh = |i: usize| if input.held_out.is_some_and(|h| h[i]) { 0.0 } else { own.as_ref().map_or(1.0, |w| w[i] as f64) };

@@ -36,7 +36,7 @@ pub fn each<'a>(input: &Input<'a>, data: &TargetData) -> Vec<OneTarget<'a>> {
             loss_columns: LossColumns::default(),
         },
         data: TargetData {
-            values: data.values[k * rows..(k + 1) * rows].to_vec(),
+            values: data.values[k * rows..(k + 1) * rows].to_vec().into(),
             weights: data.weights.clone(),
             weight_unit: data.weight_unit,
         },

@@ -78,7 +78,7 @@ fn fit_on(
         ));
     }
     params.check_target(classes.is_some())?;
-    let values = target::target_numbers(table, &|_| Ok(()))?;
+    let values = target::target_numbers(table, None, &|_| Ok(()))?;
     checks::check_positive(&table.target, params.positive.as_ref())?;
     let poisson = criterion == Criterion::Poisson;
     check_counts(&table.target_name, &values, criterion)?;

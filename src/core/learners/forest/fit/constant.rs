@@ -58,7 +58,7 @@ fn constant_on(table: &dataset::Input<'_>, params: &ForestParams) -> Result<Fore
     match &table.target {
         Target::Classes { codes, .. } => codes.iter().enumerate().for_each(|(row, class)| sums[*class as usize] += weight_of(row)),
         Target::Numbers(_) | Target::Several(_) => {
-            let target = target::target_numbers(table, &|_| Ok(()))?;
+            let target = target::target_numbers(table, None, &|_| Ok(()))?;
             check_counts(&table.target_name, &target, criterion)?;
             sums[0] = (0..rows).map(weight_of).sum();
             means.push(weighted_mean(&target, data.weights.as_deref()));
