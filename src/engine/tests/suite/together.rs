@@ -2,35 +2,18 @@
 
 use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
 use taiga_engine::collective::{Collective, local};
-use taiga_engine::column::{Column, FeatureType};
+use taiga_engine::column::Column;
 use taiga_engine::dataset::{Input, OwnRows, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_engine::{Error, Result};
 use taiga_testing::continued::{Kept, longer};
 use taiga_testing::random_fits::{RandomFit, cases};
+use taiga_testing::together::{deal, own_columns};
 use taiga_testing::{Dice, Table, params, table};
-
-/// Deals rows to so many processes in order: most of all sizes, some without any, one with a single row.
-fn deal(rows: usize, world: usize, dice: &mut Dice) -> Vec<usize> {
-    let mut ends: Vec<usize> = (1..world).map(|_| dice.below(rows as u64 + 1) as usize).collect();
-    if let [first, ..] = &mut ends[..] {
-        *first = [0, 1, rows, *first, *first][dice.below(5) as usize];
-    }
-    if ends.len() > 1 && dice.chance(0.5) {
-        ends[1] = (ends[0] + dice.below(2) as usize).min(rows);
-    }
-    ends.push(rows);
-    ends.sort_unstable();
-    ends
-}
 
 /// Returns the table as a process has it: all of its target and categories, and the numbers of its own rows.
 fn of_shard<'a>(input: &'a Input<'a>, rows: std::ops::Range<usize>) -> Input<'a> {
-    let part = |column: &Column<'a>| match column.dtype() {
-        FeatureType::Categorical => column.clone(),
-        _ => column.slice(rows.start, rows.len()),
-    };
-    input.with_features(input.features.iter().map(part).collect())
+    input.with_features(own_columns(&input.features, &rows))
 }
 
 /// Fits as one of the processes between which `end` is.
