@@ -208,13 +208,18 @@ pub struct BlockMoves<'a> {
 }
 
 impl<'a> BlockMoves<'a> {
+    /// Of a table of `rows` rows that are all here none move.
+    pub fn whole(rows: usize) -> BlockMoves<'a> {
+        BlockMoves { own: OwnRows::whole(rows), given: 0, to: None, stay: 0..rows }
+    }
+
     /// Finds them, for blocks of `block` rows of a table of `all`.
     ///
     /// # Errors
     /// Those of the collective.
     pub fn new(own: OwnRows<'a>, all: usize, block: usize) -> Result<BlockMoves<'a>> {
         if own.is_whole() {
-            return Ok(BlockMoves { own, given: 0, to: None, stay: 0..own.count });
+            return Ok(BlockMoves { own, ..BlockMoves::whole(own.count) });
         }
         let up = |row: usize| row.next_multiple_of(block).min(all);
         let given = up(own.first).min(own.range().end) - own.first;
