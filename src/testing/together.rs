@@ -2,8 +2,10 @@
 
 use crate::Dice;
 use std::ops::Range;
+use std::time::Duration;
 use taiga_engine::Result;
 use taiga_engine::collective::Collective;
+use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::dataset::OwnRows;
 
@@ -45,6 +47,18 @@ pub fn at_all_ends<C: Collective + Send, R: Send>(
             })
         };
         let threads: Vec<_> = made.into_iter().map(of_end).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    })
+}
+
+/// Returns the ends of an exchange over the loopback, which wait so long for each other.
+pub fn over_tcp(world: usize, address: &str, timeout: Duration) -> Vec<TcpCollective> {
+    let join = |rank: usize| {
+        let options = TcpOptions { rank, world, address: address.into(), secret: "larch".into(), job: "suite".into(), timeout };
+        TcpCollective::join(&options).expect("all come")
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..world).map(|rank| scope.spawn(move || join(rank))).collect();
         threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
     })
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 use std::ops::Range;
+use std::time::Duration;
 use taiga_engine::collective::local;
 use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames};
 use taiga_engine::dataset::OwnRows;
@@ -9,7 +10,7 @@ use taiga_engine::learners::forest::{ForestParams, Input, Monitor, Quiet, fit, f
 use taiga_engine::{Error, Result};
 use taiga_testing::forest::*;
 use taiga_testing::random_fits::cases;
-use taiga_testing::together::{at_all_ends, deal, own_columns};
+use taiga_testing::together::{at_all_ends, deal, over_tcp, own_columns};
 use taiga_testing::{Dice, Table};
 
 /// A table, its categories and how it is fitted.
@@ -193,5 +194,30 @@ fn a_process_that_ends_ends_the_others() {
     assert_eq!(made[1], Err(Error::Interrupted));
     for rank in [0, 2] {
         assert!(made[rank].as_ref().is_err_and(|error| error.to_string().contains("another shard of this fit has ended")), "{made:?}");
+    }
+}
+
+/// Takes long after each tree.
+struct Slow;
+
+impl Monitor for Slow {
+    fn round(&self, _: u32, _: u32, _: Option<f64>) {
+        std::thread::sleep(Duration::from_millis(150));
+    }
+}
+
+/// Proves that over the network one that works longer than others wait for a silent one is waited for.
+#[test]
+fn a_process_that_works_long_is_not_silent() {
+    let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").to_string();
+    let table = awkward_table(&mut Dice::new(8), 400, 3, 2, false);
+    let given = params(json!({ "trees": 40 }));
+    let whole = fit(&input(&table), &given, &Quiet).expect("a forest").to_bytes();
+    let timeout = Duration::from_secs(1);
+    for made in at_all_ends(over_tcp(2, &address, timeout), &[250, 400], |own| {
+        let watch: &dyn Monitor = if own.collective.rank() == 1 { &Slow } else { &Quiet };
+        fit_together(&of_own(&input(&table), &own.range()), &given, own, watch).map(|forest| forest.to_bytes())
+    }) {
+        assert!(made.expect("a forest") == whole);
     }
 }
