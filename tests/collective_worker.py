@@ -17,7 +17,7 @@ import polars_taiga as tg
 
 
 def fitted(rows: pl.DataFrame, fit: dict[str, Any], us: tg.Collective | None) -> tg.Model:
-    """The model of some rows; `fit` has the roles and parameters, features by their names, and the learner's function."""
+    """The model of some rows; `fit` has the roles and parameters, features by their names, and the function."""
     params = dict(fit)
     function = getattr(rows.taiga, params.pop("function", "fit_gbdt"))
     target, features = params.pop("target"), params.pop("features")

@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def table(rows: int = ROWS) -> pl.DataFrame:
-    """Numbers of several types with nulls, categories that stand in few rows, lists, targets of several types, weights."""
+    """Numbers of several types with nulls, categories in few rows, lists, targets of several types, weights."""
     rng = np.random.default_rng(4)
     x = rng.normal(size=(rows, 3))
     signal_ = x[:, 0] + np.sin(2 * x[:, 1]) + 0.3 * rng.normal(size=rows)
@@ -124,7 +124,14 @@ FITS: list[dict[str, Any]] = [
         "permutation_importance": True,
     },
     {"function": "fit_forest", "target": "y", "features": NUMBERS, "trees": 5, "splitter": "exact", "leaves": 40},
-    {"function": "fit_forest", "target": "yes", "features": NUMBERS, "trees": 2, "splitter": "random", "bootstrap": False},
+    {
+        "function": "fit_forest",
+        "target": "yes",
+        "features": NUMBERS,
+        "trees": 2,
+        "splitter": "random",
+        "bootstrap": False,
+    },
     {"function": "fit_sparse_lr", "target": "yes", "features": ["words"], "dense": ["a", "c"], "weight": "w"},
     {
         "function": "fit_sparse_lr",
@@ -382,7 +389,7 @@ def test_a_process_that_is_killed_while_trees_grow_ends_all_others(workers: Work
 def test_an_optimizer_that_takes_batches_is_told_before_anybody_is_waited_for() -> None:
     """It names the parameter, and what to use."""
     us = tg.Collective(rank=0, world=2, address=f"127.0.0.1:{free_port()}", secret="a cedar")
-    with pytest.raises(pl.exceptions.ComputeError, match='`optimizer`: "sgd" takes one batch.* use "lbfgs"'):
+    with pytest.raises(pl.exceptions.ComputeError, match=r'`optimizer`: "sgd" takes one batch.* use "lbfgs"'):
         table(50).select(tg.fit_sparse_lr("yes", "words", optimizer="sgd", collective=us))
 
 
