@@ -17,10 +17,11 @@ import polars_taiga as tg
 
 
 def fitted(rows: pl.DataFrame, fit: dict[str, Any], us: tg.Collective | None) -> tg.Model:
-    """The model of some rows; `fit` has the roles and parameters, features by their names."""
+    """The model of some rows; `fit` has the roles and parameters, features by their names, and the function."""
     params = dict(fit)
+    function = getattr(rows.taiga, params.pop("function", "fit_gbdt"))
     target, features = params.pop("target"), params.pop("features")
-    model = rows.taiga.fit_gbdt(target, *features, collective=us, **params)
+    model = function(target, *features, collective=us, **params)
     assert model is not None
     return model
 

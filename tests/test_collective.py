@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def table(rows: int = ROWS) -> pl.DataFrame:
-    """Numbers of several types with nulls, categories that stand in few rows, targets of several types, weights."""
+    """Numbers of several types with nulls, categories in few rows, lists, targets of several types, weights."""
     rng = np.random.default_rng(4)
     x = rng.normal(size=(rows, 3))
     signal_ = x[:, 0] + np.sin(2 * x[:, 1]) + 0.3 * rng.normal(size=rows)
@@ -43,6 +43,10 @@ def table(rows: int = ROWS) -> pl.DataFrame:
     city[-5:] = "far away"
     kind = np.where(signal_ > 1, "high", np.where(signal_ < -1, "low", "middle"))
     kind[-4:] = "none"
+    # Lists of words and of numbers with values, some null, some empty.
+    counts = rng.integers(0, 5, rows)
+    words = [None if n == 4 else [f"word {i}" for i in rng.integers(0, 50, n)] for n in counts]
+    tokens = [[] if word is None else [int(text[5:]) * 3 for text in word] for word in words]
     return pl.DataFrame(
         {
             "a": x[:, 0].astype(np.float32),
@@ -59,6 +63,14 @@ def table(rows: int = ROWS) -> pl.DataFrame:
             "w": rng.integers(0, 3, rows).astype(np.float64),
             "set": pl.Series([("first", "second", None, None)[i] for i in rng.integers(0, 4, rows)], dtype=pl.String),
             "held": rng.random(rows) < 0.25,
+            "words": words,
+            "tokens": pl.Series(tokens, dtype=pl.List(pl.UInt16)),
+            "values": [[0.5 + token % 7 for token in row] for row in tokens],
+            "pairs": pl.Series(
+                [[{"feature": token, "value": token % 4 - 1.5} for token in row] for row in tokens],
+                dtype=pl.List(pl.Struct({"feature": pl.Int64, "value": pl.Float32})),
+            ),
+            "both": pl.Series([[i % 9, 9 + i % 5] for i in range(rows)], dtype=pl.Array(pl.Int32, 2)),
         }
     )
 
@@ -104,6 +116,34 @@ FITS: list[dict[str, Any]] = [
     {"target": "yes", "features": ["city"], "rounds": 4, "positive": False},
     {"target": "y", "features": NUMBERS, "rounds": 4, "row_sample": "bayesian", "bagging_temperature": 2.0},
     {"target": "y", "features": NUMBERS, "loss": "huber", "learning_rate": 0.6},
+    {
+        "function": "fit_forest",
+        "target": "kind",
+        "features": [*NUMBERS, "city"],
+        "trees": 7,
+        "weight": "w",
+        "permutation_importance": True,
+    },
+    {"function": "fit_forest", "target": "y", "features": NUMBERS, "trees": 5, "splitter": "exact", "leaves": 40},
+    {
+        "function": "fit_forest",
+        "target": "yes",
+        "features": NUMBERS,
+        "trees": 2,
+        "splitter": "random",
+        "bootstrap": False,
+    },
+    {"function": "fit_sparse_lr", "target": "yes", "features": ["words"], "dense": ["a", "c"], "weight": "w"},
+    {
+        "function": "fit_sparse_lr",
+        "target": "kind",
+        "features": ["tokens", "values"],
+        "eval": "held",
+        "metric": "accuracy",
+        "early_stopping": 4,
+    },
+    {"function": "fit_sparse_lr", "target": "level", "features": ["pairs"], "l1": 1e-4, "epochs": 8},
+    {"function": "fit_sparse_lr", "target": "yes", "features": ["both"], "epochs": 5},
 ]
 
 
@@ -328,6 +368,30 @@ def test_a_killed_process_ends_all_others(workers: Workers) -> None:
 
     with ThreadPoolExecutor(2) as two:
         list(two.map(one, range(20)))
+
+
+def test_a_process_that_is_killed_while_trees_grow_ends_all_others(workers: Workers) -> None:
+    """A forest's trees grow without a word between the processes; that one is gone is noticed all the same."""
+    long = {"function": "fit_forest", "target": "y", "features": NUMBERS, "trees": 100_000, "splitter": "exact"}
+    given = common(3)
+    processes = [workers.start(rank, (1_000 * rank, 1_000 * rank + 1_000), [long], **given) for rank in range(3)]
+    for process in processes:
+        assert process.stdout is not None
+        process.stdout.readline()
+    time.sleep(1.0)
+    processes[1].send_signal(signal.SIGKILL)
+    killed = time.monotonic()
+    for rank in (0, 2):
+        processes[rank].wait(timeout=30)
+        assert "rank 1 has ended" in workers.told(rank)[0]["error"]
+    assert time.monotonic() - killed < 20
+
+
+def test_an_optimizer_that_takes_batches_is_told_before_anybody_is_waited_for() -> None:
+    """It names the parameter, and what to use."""
+    us = tg.Collective(rank=0, world=2, address=f"127.0.0.1:{free_port()}", secret="a cedar")
+    with pytest.raises(pl.exceptions.ComputeError, match=r'`optimizer`: "sgd" takes one batch.* use "lbfgs"'):
+        table(50).select(tg.fit_sparse_lr("yes", "words", optimizer="sgd", collective=us))
 
 
 @pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1), (1, 3)], ids=lambda n: f"{n} processes")

@@ -24,7 +24,7 @@ os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import ray
-from polars_taiga.ray import _Query, fit_gbdt
+from polars_taiga.ray import _Query, fit_forest, fit_gbdt
 
 HERE: dict[str, Any] = {"interface": "127.0.0.1", "timeout": 60.0}
 FEATURES = [*NUMBERS, "city"]
@@ -96,6 +96,16 @@ def test_rows_come_from_files_queries_and_datasets(frame: pl.DataFrame, folder: 
     workers = 3
     model = fit_gbdt(given[data], "y", *FEATURES, workers=workers, rounds=8, **HERE)
     assert model.to_bytes() == alone(rows, rounds=8)
+
+
+def test_a_forest_grows_in_the_workers(frame: pl.DataFrame, folder: Path) -> None:
+    """Its trees are dealt to them, and it has the bytes of one process's; what is wrong is told at the call."""
+    made = fit_forest(str(folder), "y", *FEATURES, workers=3, trees=7, weight="w", **HERE)
+    assert made.to_bytes() == frame.taiga.fit_forest("y", *FEATURES, trees=7, weight="w").to_bytes()
+    with pytest.raises(ValueError, match="parameter `gpus_per_worker`"):
+        fit_forest(str(folder), "y", "a", workers=2, gpus_per_worker=1)
+    with pytest.raises(TypeError, match="rounds"):
+        fit_forest(str(folder), "y", "a", workers=2, rounds=3)  # type: ignore[call-arg]
 
 
 class Victims:

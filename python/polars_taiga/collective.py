@@ -16,11 +16,11 @@ __all__ = ["Collective"]
 class Collective:
     """Says who this process is among several that make a fit together, each with its part of the rows.
 
-    All run the same program: `fit_gbdt(..., collective=)` with the same parameters, each on its rows. The table is that
-    of all rows, those of rank 0 first, and each process gets the model of all of it: the bytes of one fit of the
-    concatenated tables, whatever the number of processes and however rows are dealt to them; some may have none. A fit
-    connects the processes (TCP) and disconnects them; fits are made one after the other, and the expression of one is
-    run once. What each sends is in docs/distributed.md.
+    All run the same program: `fit_gbdt(..., collective=)`, `fit_forest` or `fit_sparse_lr`, with the same parameters,
+    each on its rows. The table is that of all rows, those of rank 0 first, and each process gets the model of all of
+    it: the bytes of one fit of the concatenated tables, whatever the number of processes and however rows are dealt to
+    them; some may have none. A fit connects the processes (TCP) and disconnects them; fits are made one after the
+    other, and the expression of one is run once. What each sends is in docs/distributed.md.
 
     The secret is checked on both sides of each connection before anything else is read (HMAC-SHA-256 of what both
     draw); it is never sent. Nothing is encrypted: the network between the processes is to be one's own.

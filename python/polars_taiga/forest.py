@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.collective import Collective
 
 __all__ = ["ForestParams", "fit_forest"]
 
@@ -52,6 +53,7 @@ def fit_forest(
     weight: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
+    collective: Collective | None = None,
     progress: bool | None = None,
     metadata: Metadata | None = None,
     **params: Unpack[ForestParams],
@@ -88,6 +90,10 @@ def fit_forest(
     on_error
         As in `fit_gbdt`. The constant is a tree of one leaf: the mean, or the shares of the classes,
         which are 0 and 1 where rows are of one class.
+    collective
+        As in `fit_gbdt`: the processes that make this fit together, each with its part of the rows. Each then has the
+        codes of all rows (two bytes a value under `"histogram"`, four under the others), grows a share of the trees,
+        and gets the forest of all.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     metadata
@@ -192,4 +198,5 @@ def fit_forest(
         progress=progress,
         on_error=on_error,
         metadata=metadata,
+        training=_fit.Training(collective=collective),
     ).expr()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.collective import Collective
 
 __all__ = ["LinearParams", "fit_sparse_lr"]
 
@@ -65,6 +66,7 @@ def fit_sparse_lr(
     eval: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
+    collective: Collective | None = None,
     progress: bool | None = None,
     metadata: Metadata | None = None,
     **params: Unpack[LinearParams],
@@ -113,6 +115,9 @@ def fit_sparse_lr(
         As in `fit_gbdt`.
     on_error
         As in `fit_gbdt`. The constant is a model of intercepts alone, under `fit_intercept=False` too.
+    collective
+        As in `fit_gbdt`: the processes that make this fit together, each with its part of the rows, whose gradients are
+        added up. Under `"lbfgs"` alone: the other optimizers take one batch of rows after the other.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     metadata
@@ -196,5 +201,14 @@ def fit_sparse_lr(
         "eval": eval,
         "row_key": row_key,
     }
-    own = _fit.call(problems, columns, roles, text, progress=progress, on_error=on_error, metadata=metadata)
+    own = _fit.call(
+        problems,
+        columns,
+        roles,
+        text,
+        progress=progress,
+        on_error=on_error,
+        metadata=metadata,
+        training=_fit.Training(collective=collective),
+    )
     return own.expr()

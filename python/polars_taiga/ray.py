@@ -1,4 +1,4 @@
-"""Fits by the workers of a Ray cluster, each with its part of the rows; this needs Ray.
+"""Fits of boosted trees and of forests by the workers of a Ray cluster, each with its part of the rows; this needs Ray.
 
 ```python
 from polars_taiga.ray import fit_gbdt
@@ -33,6 +33,7 @@ import polars as pl
 import polars_taiga as tg
 from polars_taiga import _plugin
 from polars_taiga._signature import shows
+from polars_taiga.forest import ForestParams
 from polars_taiga.gbdt import GbdtParams
 
 try:
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.model import Model
 
-__all__ = ["fit_gbdt"]
+__all__ = ["fit_forest", "fit_gbdt"]
 
 Part: TypeAlias = Callable[[int, int], pl.LazyFrame]
 """What gives a worker its rows: a function of its rank and of the number of workers, which runs in the worker."""
@@ -217,10 +218,7 @@ def fit_gbdt(
         snapshot=None if snapshot is None else os.path.abspath(os.fspath(snapshot)),
         snapshot_every=snapshot_every,
     )
-    own.check()
-    if gpus_per_worker != 0:
-        msg = "parameter `gpus_per_worker`: several processes fit on their CPUs; GPUs there are not fitted on yet"
-        raise ValueError(msg)
+    own.check(gpus_per_worker)
     function: object = callback
     if function is not None and not callable(function):
         msg = f"parameter `callback`: {type(function).__name__} is no function of a round and its metrics"
@@ -236,13 +234,100 @@ def fit_gbdt(
         **roles,
         **params,
     )
-    call = _Call(target, features, {**{k: v for k, v in roles.items() if v is not None}, **params})
     telling = _Telling(callback, int(verbose), progress, params.get("rounds"))
+    return _fitted("fit_gbdt", data, target, features, roles, params, own, telling)
+
+
+@shows(ForestParams)
+def fit_forest(
+    data: pl.LazyFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Part | Any,
+    target: IntoColumn,
+    *features: IntoColumns,
+    workers: int,
+    cpus_per_worker: int = 1,
+    gpus_per_worker: int = 0,
+    max_failures: int = 3,
+    interface: str | None = None,
+    timeout: float = 300.0,
+    start_timeout: float = 600.0,
+    placement_strategy: Strategy = "SPREAD",
+    weight: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
+    metadata: Metadata | None = None,
+    **params: Unpack[ForestParams],
+) -> Model:
+    """Fit a random forest by workers of a Ray cluster; wait for the model and return it.
+
+    As `fit_gbdt` does: the model has the bytes of `df.taiga.fit_forest` of the whole table in one process. Each worker
+    reads its part of the rows, gets the codes of all, and grows a share of the trees (docs/distributed.md). Where a
+    worker is lost another is started in its place, and the trees are grown anew.
+
+    Parameters
+    ----------
+    data, workers, cpus_per_worker, gpus_per_worker, interface, timeout, start_timeout, placement_strategy
+        As in `fit_gbdt`.
+    target, features, weight, row_key, metadata, params
+        As in `tg.fit_forest`.
+    max_failures
+        How often workers may be lost before that is an error.
+
+    Returns
+    -------
+    Model
+        The model of all rows.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where a parameter is wrong, before anything is started.
+    RuntimeError
+        Where workers were lost more often than `max_failures`, or the cluster did not start them.
+    polars.exceptions.PolarsError
+        What is wrong with the rows or the columns, as `df.taiga.fit_forest` says it.
+
+    Examples
+    --------
+    >>> import polars as pl, ray
+    >>> from polars_taiga.ray import fit_forest
+    >>> frame = pl.DataFrame({"x": range(100)}).with_columns(y=pl.col("x") % 7)
+    >>> _ = ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)  # doctest: +SKIP
+    >>> model = fit_forest(frame.lazy(), "y", "x", workers=2, trees=20)  # doctest: +SKIP
+    >>> model == frame.taiga.fit_forest("y", "x", trees=20)  # doctest: +SKIP
+    True
+    """
+    roles: dict[str, Any] = {"weight": weight, "row_key": row_key, "metadata": metadata}
+    own = _Own(
+        workers=workers,
+        cpus=cpus_per_worker,
+        max_failures=max_failures,
+        interface=interface,
+        timeout=timeout,
+        start_timeout=start_timeout,
+        strategy=placement_strategy,
+    )
+    own.check(gpus_per_worker)
+    # What is wrong with the call is told before anything is started.
+    tg.fit_forest(target, *features, **roles, **params)
+    return _fitted("fit_forest", data, target, features, roles, params, own, _Telling(None, 0, False, None))
+
+
+def _fitted(
+    function: Literal["fit_gbdt", "fit_forest"],
+    data: object,
+    target: object,
+    features: tuple[Any, ...],
+    roles: Mapping[str, Any],
+    params: Mapping[str, Any],
+    own: _Own,
+    telling: _Telling,
+) -> Model:
+    """The model that workers make by one of the package's functions."""
+    call = _Call(function, target, features, {**{k: v for k, v in roles.items() if v is not None}, **params})
     table = _table(data)
     if not ray.is_initialized():
         ray.init()
-    with _workers(own) as group_, telling:
-        return tg.Model(_Job(own, call, table, telling, group_).run())
+    with _workers(own) as group, telling:
+        return tg.Model(_Job(own, call, table, telling, group).run())
 
 
 @dataclass(frozen=True)
@@ -256,11 +341,14 @@ class _Own:
     timeout: float
     start_timeout: float
     strategy: str
-    snapshot: str | None
-    snapshot_every: int
+    snapshot: str | None = None
+    snapshot_every: int = 100
 
-    def check(self) -> None:
-        """Check what is not checked elsewhere; errors name the parameter."""
+    def check(self, gpus: int) -> None:
+        """Check what is not checked elsewhere; errors name the parameter. `gpus`: of a worker."""
+        if gpus != 0:
+            msg = "parameter `gpus_per_worker`: several processes fit on their CPUs; GPUs there are not fitted on yet"
+            raise ValueError(msg)
         counts: list[tuple[str, object, int]] = [
             ("workers", self.workers, 1),
             ("cpus_per_worker", self.cpus, 1),
@@ -294,6 +382,7 @@ class _Own:
 class _Call:
     """The fit, but for its rows and who makes it."""
 
+    function: Literal["fit_gbdt", "fit_forest"]
     target: Any
     features: tuple[Any, ...]
     params: dict[str, Any]
@@ -526,7 +615,8 @@ class _Worker:
                     self._rounds.clear()
                 more["callback"] = self._waiting if tells == "and waits" else self._telling
             us = tg.Collective(rank=rank, **collective)
-            fit = tg.fit_gbdt(call.target, *call.features, progress=False, collective=us, **more, **call.params)
+            function = tg.fit_gbdt if call.function == "fit_gbdt" else tg.fit_forest
+            fit = function(call.target, *call.features, progress=False, collective=us, **more, **call.params)
             with _plugin.errors():
                 model, rows = part.frame().select(fit, pl.len().alias("rows")).collect().row(0)
             if part.count is not None and rows != part.count:

@@ -7,6 +7,7 @@
 //! Shards are threads of this process ([`local()`]), or processes on this and other machines ([`tcp`]).
 
 mod local;
+pub mod pulse;
 pub mod tcp;
 
 pub use local::{LocalCollective, local};

@@ -12,6 +12,7 @@ use crate::{errors, monitor};
 use polars::prelude::*;
 use rayon::prelude::*;
 use serde::Deserialize;
+use taiga_engine::dataset::OwnRows;
 use taiga_engine::device::with_device;
 use taiga_engine::error::RowsFault;
 use taiga_engine::metadata::Metadata;
@@ -121,6 +122,27 @@ impl FitKwargs {
         Ok(params)
     }
 
+    /// What `fit` makes of the table: by itself, or with the other processes that there are, of all of which it is then given what is narrow
+    /// ([`Together::join`]), and which rows of the others are here. `categorical`: features that are categories whatever their type;
+    /// `description`: of what is fitted.
+    ///
+    /// # Errors
+    /// Those of the connection, and of `fit`; for a constant, which is not fitted over several processes.
+    pub fn with_others<T>(
+        &self,
+        parts: &Parts,
+        wanted: Wanted,
+        categorical: &[String],
+        description: impl FnOnce() -> Description,
+        fit: impl FnOnce(&Parts, Option<OwnRows<'_>>) -> PolarsResult<T>,
+    ) -> PolarsResult<T> {
+        let Some(together) = &self.collective else { return fit(parts, None) };
+        if wanted == Wanted::Constant {
+            return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
+        }
+        together.join(parts, categorical, &description(), |parts, own| fit(parts, Some(own)))
+    }
+
     /// What the user says of the model.
     pub fn metadata(&self) -> PolarsResult<Option<Metadata>> {
         self.metadata.as_deref().map(Metadata::new).transpose().map_err(errors::compute)
@@ -132,6 +154,9 @@ pub const MANY: usize = 1 << 16;
 
 /// The fields of the input that are not features start with this.
 pub const ROLE: &str = "__taiga_";
+
+/// The roles of sparse rows.
+const SPARSE: [&str; 2] = ["indices", "values"];
 
 /// Structs of what was computed start with this.
 pub const COMPUTED: &str = "__taiga_computed_";
@@ -215,15 +240,17 @@ impl Parts {
     }
 
     /// The parts with what other processes have too, where `gather` makes a column of all rows of one of this process's; only features that
-    /// are numbers stay as they are. Those of `categorical` are none.
+    /// are numbers, and the lists of sparse rows, stay as they are. Those of `categorical` are none.
     ///
     /// # Errors
     /// Those of `gather`.
     pub fn of_all_rows(&self, categorical: &[String], gather: impl Fn(&Series) -> PolarsResult<Series>) -> PolarsResult<Parts> {
         let is_narrow = |s: &Series| columns::is_listed(s.dtype()) || categorical.iter().any(|c| c == s.name().as_str());
         let features = self.features.iter().map(|s| if is_narrow(s) { gather(s) } else { Ok(s.clone()) });
+        let stays = |s: &Series| s.name().strip_prefix(ROLE).is_some_and(|role| SPARSE.contains(&role));
+        let of_role = |s: &Series| if stays(s) { Ok(s.clone()) } else { gather(s) };
         Ok(Parts {
-            roles: self.roles.iter().map(&gather).collect::<PolarsResult<_>>()?,
+            roles: self.roles.iter().map(of_role).collect::<PolarsResult<_>>()?,
             target: gather(&self.target)?,
             features: features.collect::<PolarsResult<_>>()?,
             computed: self.computed.clone(),
@@ -346,12 +373,24 @@ impl Parts {
         self.weight.as_ref().map(|s| self.check_length(s).and_then(|()| Numbers::finite(s, "a weight"))).transpose()
     }
 
-    /// Whether a column has as many rows as the target.
+    /// Checks that a column has as many rows as the target.
     ///
     /// # Errors
     /// If not.
     pub fn check_length(&self, series: &Series) -> PolarsResult<()> {
-        let (len, rows) = (series.len(), self.target.len());
+        self.check_rows(series, self.target.len())
+    }
+
+    /// Checks that a column that stays in its process has as many rows as the target has there.
+    ///
+    /// # Errors
+    /// If not.
+    pub fn check_own_length(&self, series: &Series) -> PolarsResult<()> {
+        self.check_rows(series, self.own.unwrap_or(self.target.len()))
+    }
+
+    fn check_rows(&self, series: &Series, rows: usize) -> PolarsResult<()> {
+        let len = series.len();
         if len != rows {
             return Err(errors::column(series.name(), format!("it has {len} rows and the target `{}` has {rows}", self.target.name())));
         }

@@ -4,11 +4,13 @@ use crate::columns::{Feature, Numbers};
 use crate::errors;
 use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
+use crate::row_key::Description;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
+use taiga_engine::dataset::OwnRows;
 use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::params::Criterion;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input};
@@ -39,8 +41,15 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
     params.check_target(is_of_classes(name, dtype, loss, by)?).map_err(errors::compute)
 }
 
-/// Fits a forest on one table.
-fn fit(parts: &Parts, mut params: ForestParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Forest> {
+/// Fits a forest on one table, or with other processes on one whose rows are in all of them.
+fn fit(parts: &Parts, params: ForestParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Forest> {
+    let (categorical, given) = (params.categorical.clone(), params.clone());
+    let description = || Description::new("fit_forest", &given.to_json(), None);
+    kwargs.with_others(parts, wanted, &categorical, description, |parts, own| fit_own(parts, params, kwargs, wanted, own))
+}
+
+/// Fits a forest on one table, of whose features these are the `own` rows, where there are others.
+fn fit_own(parts: &Parts, mut params: ForestParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
     let target = TargetColumn::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
@@ -57,7 +66,10 @@ fn fit(parts: &Parts, mut params: ForestParams, kwargs: &FitKwargs, wanted: Want
         weight: weight.as_ref().map(Numbers::column),
     };
     let fitted = match wanted {
-        Wanted::Model => forest::fit(&input, &params, &Watch::new("fit_forest", "trees", kwargs.progress)),
+        Wanted::Model => {
+            let own = own.unwrap_or(OwnRows::whole(parts.target.len()));
+            forest::fit_together(&input, &params, own, &Watch::new("fit_forest", "trees", kwargs.progress))
+        }
         Wanted::Constant => forest::constant(&input, &params),
     };
     let mut forest = fitted.map_err(errors::compute)?;

@@ -159,13 +159,10 @@ pub fn read<R>(
 
 /// Fits a model on one table, or with other processes on one whose rows are in all of them.
 fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
-    let Some(together) = &kwargs.collective else { return fit_with(parts, params, kwargs, wanted, FitOptions::default()) };
-    if wanted == Wanted::Constant {
-        return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
-    }
-    let description = Description::new("fit_gbdt", &params.to_json(), None);
-    together.join(parts, &params.categorical.clone(), &description, |parts, own| {
-        fit_with(parts, params, kwargs, wanted, FitOptions { own: Some(own), ..FitOptions::default() })
+    let (categorical, given) = (params.categorical.clone(), params.clone());
+    let description = || Description::new("fit_gbdt", &given.to_json(), None);
+    kwargs.with_others(parts, wanted, &categorical, description, |parts, own| {
+        fit_with(parts, params, kwargs, wanted, FitOptions { own, ..FitOptions::default() })
     })
 }
 

@@ -6,10 +6,13 @@ use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::held_out::{self, HeldOut};
 use crate::lists::{self, Lists};
 use crate::monitor::Watch;
+use crate::row_key::Description;
 use crate::schema::{InputSchema, is_known};
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
+use crate::together::Together;
 use polars::prelude::*;
+use taiga_engine::dataset::OwnRows;
 use taiga_engine::learners::linear;
 use taiga_engine::learners::linear::{Input, LinearModel, LinearParams};
 use taiga_engine::losses::LossKind;
@@ -34,13 +37,30 @@ fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
     linear::schema::check(&fields.typed(&types), sparse, *dtype == DataType::Boolean, fields.has("eval"), params).map_err(errors::compute)
 }
 
-/// Fits a model on one table.
-fn fit(parts: &Parts, mut params: LinearParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<LinearModel> {
+/// Fits a model on one table, or with other processes on one whose rows are in all of them.
+fn fit(parts: &Parts, params: LinearParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<LinearModel> {
+    if kwargs.collective.as_ref().is_some_and(Together::has_others) {
+        // Before anybody is waited for.
+        params.check_together().map_err(errors::compute)?;
+    }
+    let given = params.clone();
+    let description = || Description::new("fit_sparse_lr", &given.to_json(), None);
+    kwargs.with_others(parts, wanted, &[], description, |parts, own| fit_own(parts, params, kwargs, wanted, own))
+}
+
+/// Fits a model on one table, of whose lists and dense columns these are the `own` rows, where there are others.
+fn fit_own(
+    parts: &Parts,
+    mut params: LinearParams,
+    kwargs: &FitKwargs,
+    wanted: Wanted,
+    own: Option<OwnRows<'_>>,
+) -> PolarsResult<LinearModel> {
     let target = TargetColumn::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
     let (indices, values) = (parts.one("indices")?, parts.one("values")?);
     for series in indices.iter().chain(&values) {
-        parts.check_length(series)?;
+        parts.check_own_length(series)?;
     }
     let sparse = indices.as_ref().map(|indices| Lists::new(indices, values.as_ref())).transpose()?;
     let weight = parts.weight()?;
@@ -57,7 +77,10 @@ fn fit(parts: &Parts, mut params: LinearParams, kwargs: &FitKwargs, wanted: Want
         held_out: held_out.as_deref(),
     };
     let fitted = match wanted {
-        Wanted::Model => linear::fit(&input, &params, &Watch::new("fit_sparse_lr", "passes", kwargs.progress)),
+        Wanted::Model => {
+            let own = own.unwrap_or(OwnRows::whole(parts.target.len()));
+            linear::fit_together(&input, &params, own, &Watch::new("fit_sparse_lr", "passes", kwargs.progress))
+        }
         Wanted::Constant => linear::constant(&input, &params),
     };
     let mut model = fitted.map_err(errors::compute)?;

@@ -76,6 +76,11 @@ impl Drop for Taken {
 }
 
 impl Together {
+    /// Whether there are other processes.
+    pub fn has_others(&self) -> bool {
+        self.world > 1
+    }
+
     fn options(&self) -> TcpOptions {
         TcpOptions {
             rank: self.rank,

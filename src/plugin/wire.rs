@@ -4,12 +4,14 @@
 //! rows: u64 │ whether some are null: u8 │ where some are: 1 or 0 a row │ values
 //! ```
 //!
-//! Numbers are little-endian, texts stand behind their lengths (u32 a row). A struct is its fields, one behind the other.
+//! Numbers are little-endian, texts stand behind their lengths (u32 a row). A struct is its fields, one behind the other. The items of lists
+//! are a column behind the lists' lengths (u32 a row).
 
 use crate::errors;
 use arrow2::array::StaticArray;
 use arrow2::bitmap::Bitmap;
 use arrow2::types::NativeType;
+use polars::chunked_array::builder::get_list_builder;
 use polars::prelude::*;
 
 /// Calls a macro with the physical types of numbers: their names in [`DataType`], as Rust's types and as Polars' own.
@@ -52,6 +54,7 @@ fn write(series: &Series, out: &mut Vec<u8>) -> PolarsResult<()> {
             return series.struct_()?.fields_as_series().iter().try_for_each(|field| write(field, out));
         }
         DataType::Float16 => return write(&series.cast(&DataType::Float32)?, out),
+        DataType::Array(items, _) => return write(&series.cast(&DataType::List(items.clone()))?, out),
         _ => {}
     }
     out.extend_from_slice(&(series.len() as u64).to_le_bytes());
@@ -67,6 +70,15 @@ fn write(series: &Series, out: &mut Vec<u8>) -> PolarsResult<()> {
             write_texts(strings.str()?.iter().map(|text| text.map(str::as_bytes)), out);
         }
         DataType::Binary => write_texts(series.binary()?.iter(), out),
+        DataType::List(_) => {
+            for lists in series.list()?.downcast_iter() {
+                let is_known = |row: usize| lists.validity().is_none_or(|known| known.get_bit(row));
+                let length = |row: usize| if is_known(row) { lists.offsets().length_at(row) } else { 0 };
+                (0..lists.len()).for_each(|row| out.extend_from_slice(&(length(row) as u32).to_le_bytes()));
+            }
+            // What stands where a list is null, or before the first one, is nobody's.
+            write(&series.explode(polars::chunked_array::ops::ExplodeOptions { empty_as_null: false, keep_nulls: false })?, out)?;
+        }
         dtype if is_number(dtype) => {
             let physical = series.to_physical_repr();
             macro_rules! write_any {
@@ -128,6 +140,7 @@ fn read(name: &PlSmallStr, dtype: &DataType, bytes: &mut &[u8]) -> PolarsResult<
             return Ok(StructChunked::from_series(name.clone(), rows, fields.iter())?.into_series());
         }
         DataType::Float16 => return read(name, &DataType::Float32, bytes)?.cast(dtype),
+        DataType::Array(items, _) => return read(name, &DataType::List(items.clone()), bytes)?.cast(dtype),
         _ => {}
     }
     let rows = taken(bytes, 8)?.first_chunk::<8>().map_or(0, |rows| u64::from_le_bytes(*rows));
@@ -150,6 +163,24 @@ fn read(name: &PlSmallStr, dtype: &DataType, bytes: &mut &[u8]) -> PolarsResult<
         DataType::Binary => {
             let texts = read_texts(bytes, rows)?.into_iter().enumerate().map(|(row, text)| is_known(row).then_some(text));
             Ok(BinaryChunked::from_iter_options(name.clone(), texts).into_series())
+        }
+        DataType::List(of) => {
+            let lengths = values(bytes, rows, 4)?.as_chunks::<4>().0;
+            let items = read(&PlSmallStr::EMPTY, of, bytes)?;
+            let mut lists = get_list_builder(of, items.len(), rows, name.clone());
+            let mut first = 0usize;
+            for (row, length) in lengths.iter().enumerate() {
+                let end = first.checked_add(u32::from_le_bytes(*length) as usize).filter(|end| *end <= items.len()).ok_or_else(broken)?;
+                match is_known(row) {
+                    true => lists.append_series(&items.slice(first as i64, end - first))?,
+                    false => lists.append_null(),
+                }
+                first = end;
+            }
+            if first != items.len() {
+                return Err(broken());
+            }
+            lists.finish().into_series().cast(dtype)
         }
         dtype if is_number(dtype) => {
             let physical = if let DataType::Decimal(..) = dtype { DataType::Int128 } else { dtype.to_physical() };

@@ -12,6 +12,7 @@ pub mod linear;
 pub mod model;
 pub mod naive;
 pub mod random_fits;
+pub mod together;
 
 use std::borrow::Cow;
 use taiga_engine::Result;

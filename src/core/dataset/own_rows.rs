@@ -8,9 +8,11 @@ use super::Input;
 use crate::collective::{Alone, Collective, RowShard, bytes_of, fault, numbers_of};
 use crate::column::{Chunk, Column, FeatureType, Values};
 use crate::error::Result;
-use serde_json::Value;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::ops::Range;
+use xxhash_rust::xxh3::xxh3_128;
 
 /// The rows of a table whose numeric features this process has, and whom it shares the others with.
 #[derive(Clone, Copy)]
@@ -133,6 +135,43 @@ pub fn agree(collective: &dyn Collective, what: &str, own: &Value) -> Result<()>
     Err(fault(format!("the {what} of rank {rank} differ from those of rank 0{}", told.unwrap_or_default())))
 }
 
+/// Checks that all processes make the same fit: under the same parameters, to which `more` is added, of the columns that `columns` tells of
+/// ([`schema`]), and on rows that are `rows` together.
+///
+/// # Errors
+/// Naming the first process that differs, and what of it.
+pub fn begin(own: &OwnRows<'_>, params: &impl Serialize, more: Map<String, Value>, columns: &Value, rows: usize) -> Result<()> {
+    if own.is_whole() {
+        return Ok(());
+    }
+    let mut given = serde_json::to_value(params).map_err(|error| fault(error.to_string()))?;
+    if let Some(given) = given.as_object_mut() {
+        // Threads, and what is said of devices, are each process's own.
+        ["n_threads", "device"].iter().for_each(|name| drop(given.remove(*name)));
+        given.insert("version".into(), env!("CARGO_PKG_VERSION").into());
+        given.extend(more);
+    }
+    agree(own.collective, "parameters", &given)?;
+    agree(own.collective, "columns", columns)?;
+    check(own, rows)
+}
+
+/// Returns what tells a model of these bytes from all others.
+pub fn digest(model: &[u8]) -> String {
+    format!("{:032x}", xxh3_128(model))
+}
+
+/// Checks that all processes have come to the same model of `rows` rows: the one of these bytes.
+///
+/// # Errors
+/// Where one has not, which would be a defect.
+pub fn end(own: &OwnRows<'_>, rows: usize, model: impl FnOnce() -> Vec<u8>) -> Result<()> {
+    if own.is_whole() {
+        return Ok(());
+    }
+    agree(own.collective, "model", &json!({ "bytes": digest(&model()), "rows": rows }))
+}
+
 /// Returns the beginning of a text.
 fn short(text: &str) -> String {
     match text.char_indices().nth(80) {
@@ -144,7 +183,7 @@ fn short(text: &str) -> String {
 /// Returns what names and types tell of a table, which all processes must say alike.
 pub fn schema(input: &Input<'_>) -> Value {
     let features = input.features.iter().map(|f| Value::from(format!("{} ({})", f.name(), f.dtype())));
-    serde_json::json!({
+    json!({
         "target": input.target_name,
         "labels": input.target.labels().map(|labels| labels.names()),
         "rows": input.target.rows(),
@@ -155,12 +194,57 @@ pub fn schema(input: &Input<'_>) -> Value {
     })
 }
 
-/// The features of whole blocks of rows: those of a block that lies in several processes are all where it begins.
-pub struct WholeBlocks<'a> {
+/// The rows that move so that each process has whole blocks: those of a block that lies in several processes are all where it begins.
+#[derive(Clone)]
+pub struct BlockMoves<'a> {
+    /// The rows that a process has then.
     pub own: OwnRows<'a>,
-    /// The rows of each numeric feature that stay here.
+    /// How many of its first rows go.
+    pub given: usize,
+    /// To whom.
+    to: Option<usize>,
+    /// The rows that stay.
     stay: Range<usize>,
-    /// Those that come from the processes behind, feature by feature.
+}
+
+impl<'a> BlockMoves<'a> {
+    /// Of a table of `rows` rows that are all here none move.
+    pub fn whole(rows: usize) -> BlockMoves<'a> {
+        BlockMoves { own: OwnRows::whole(rows), given: 0, to: None, stay: 0..rows }
+    }
+
+    /// Finds them, for blocks of `block` rows of a table of `all`.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn new(own: OwnRows<'a>, all: usize, block: usize) -> Result<BlockMoves<'a>> {
+        if own.is_whole() {
+            return Ok(BlockMoves { own, ..BlockMoves::whole(own.count) });
+        }
+        let up = |row: usize| row.next_multiple_of(block).min(all);
+        let given = up(own.first).min(own.range().end) - own.first;
+        let begins = |rows: &Range<usize>| rows.contains(&(own.first / block * block));
+        let to = own.of_each()?.iter().position(begins).filter(|_| given > 0);
+        let first = up(own.first);
+        let end = up(own.range().end).max(first);
+        Ok(BlockMoves { own: OwnRows { first, count: end - first, ..own }, given, to, stay: given..own.count })
+    }
+
+    /// Sends what there is of the rows that go, and returns what comes of those that continue an own block, in their order; empty where a
+    /// process sends none.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn exchange(&self, given: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let to = |rank: usize| if self.to == Some(rank) { given } else { &[] };
+        self.own.collective.exchange(&(0..self.own.collective.world()).map(to).collect::<Vec<_>>())
+    }
+}
+
+/// The numeric features of whole blocks of rows.
+pub struct WholeBlocks<'a> {
+    pub moves: BlockMoves<'a>,
+    /// The rows that come from the processes behind, feature by feature.
     come: Vec<Vec<f64>>,
     /// Which of them are all of 32 bits.
     single: Vec<Vec<f32>>,
@@ -172,56 +256,49 @@ fn numeric(input: &Input<'_>) -> Vec<usize> {
 }
 
 impl<'a> WholeBlocks<'a> {
-    /// Sends the rows that begin inside a block of [`RowShard::BLOCK`] to where the block begins, and takes those that continue an own one.
+    /// Sends the rows that begin inside a block of `block` to where the block begins, and takes those that continue an own one.
     ///
     /// # Errors
     /// Those of the collective.
-    pub fn new(input: &Input<'_>, own: OwnRows<'a>) -> Result<WholeBlocks<'a>> {
+    pub fn new(input: &Input<'_>, own: OwnRows<'a>, block: usize) -> Result<WholeBlocks<'a>> {
+        let moves = BlockMoves::new(own, input.target.rows(), block)?;
         if own.is_whole() {
-            return Ok(WholeBlocks { own, stay: 0..own.count, come: vec![], single: vec![] });
+            return Ok(WholeBlocks { moves, come: vec![], single: vec![] });
         }
-        let (all, numeric) = (input.target.rows(), numeric(input));
-        let up = |row: usize| row.next_multiple_of(RowShard::BLOCK).min(all);
-        let each = own.of_each()?;
-        let begins = |rows: &Range<usize>, row: usize| rows.contains(&(row / RowShard::BLOCK * RowShard::BLOCK));
-        let given = up(own.first).min(own.range().end) - own.first;
+        let numeric = numeric(input);
         let read = |feature: &usize| {
-            let mut values = vec![0.0; given];
+            let mut values = vec![0.0; moves.given];
             input.features[*feature].read_f64(0, &mut values);
             values
         };
         let values = bytes_of(&numeric.iter().flat_map(read).collect::<Vec<f64>>());
-        let to = |rows: &Range<usize>| if given > 0 && begins(rows, own.first) { &values[..] } else { &[] };
-        let received = own.collective.exchange(&each.iter().map(to).collect::<Vec<_>>())?;
         let mut come = vec![vec![]; numeric.len()];
-        for bytes in &received {
-            let values = numbers_of(bytes)?;
+        for bytes in moves.exchange(&values)? {
+            let values = numbers_of(&bytes)?;
             let rows = values.len() / numeric.len().max(1);
             if rows > 0 {
                 come.iter_mut().zip(values.chunks_exact(rows)).for_each(|(come, values)| come.extend_from_slice(values));
             }
         }
-        let first = up(own.first);
-        let end = up(own.range().end).max(first);
         let single = |(values, feature): (&Vec<f64>, &usize)| {
             let column = &input.features[*feature];
             let narrow = !column.is_empty() && column.is_f32();
             if narrow { values.iter().map(|x| *x as f32).collect() } else { vec![] }
         };
         let single = come.iter().zip(&numeric).map(single).collect();
-        Ok(WholeBlocks { own: OwnRows { first, count: end - first, ..own }, stay: given..own.count, come, single })
+        Ok(WholeBlocks { moves, come, single })
     }
 
     /// Returns the features of a table with those rows.
     pub fn features<'s>(&'s self, input: &'s Input<'_>) -> Vec<Column<'s>> {
         let mut features: Vec<Column<'s>> = input.features.clone();
-        for (k, feature) in numeric(input).into_iter().enumerate().filter(|_| !self.own.is_whole()) {
+        for (k, feature) in numeric(input).into_iter().enumerate().filter(|_| !self.moves.own.is_whole()) {
             let column = &mut features[feature];
             let come = match (&self.come[k], &self.single[k]) {
                 (come, single) if single.len() == come.len() => Chunk::new(Values::F32(single), None),
                 (come, _) => Chunk::new(Values::F64(come), None),
             };
-            *column = column.with_behind(self.stay.clone(), come);
+            *column = column.with_behind(self.moves.stay.clone(), come);
         }
         features
     }

@@ -135,6 +135,38 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
         });
     }
 
+    /// Adds up the sums of all threads and of all processes, where there are others.
+    fn add_others(&self, cells: usize) -> Result<()> {
+        if self.problem.own.is_whole() || cells == 0 {
+            return Ok(());
+        }
+        let mut sums = self.sums.lock().unwrap_or_else(PoisonError::into_inner);
+        if sums.is_empty() {
+            // One that has no rows has no sums.
+            sums.push(pages::filled(0, cells));
+        }
+        if let Some((all, others)) = sums.split_first_mut() {
+            for own in others {
+                all.iter_mut().zip(own).for_each(|(all, own)| *all += std::mem::take(own));
+            }
+            self.problem.own.collective.sum(all)?;
+        }
+        Ok(())
+    }
+
+    /// Adds in their order what all processes have of their blocks of rows, several numbers of each.
+    fn total<const N: usize>(&self, own: Vec<[f64; N]>) -> Result<[f64; N]> {
+        let all = self.problem.of_all_blocks(own.into_flattened())?;
+        Ok(std::array::from_fn(|i| add_in_order(all.iter().skip(i).step_by(N).copied())))
+    }
+
+    /// Writes to `out` the totals of as many numbers of each block of all processes.
+    fn totals(&self, own: Vec<Vec<f64>>, out: &mut [f64]) -> Result<()> {
+        let (all, width) = (self.problem.of_all_blocks(own.concat())?, out.len());
+        out.iter_mut().enumerate().for_each(|(i, out)| *out = add_in_order(all.iter().skip(i).step_by(width).copied()));
+        Ok(())
+    }
+
     /// Adds Σ residual · value over a block of rows, of dense columns and the intercept.
     fn dense_gradient(&self, residuals: &[f64], rows: Range<usize>, memory: &mut Vec<f64>) -> Vec<f64> {
         let (p, n) = (self.problem, rows.len());
@@ -185,8 +217,9 @@ impl PassSteps for Passes<'_, '_, '_> {
             }
             (lanes(0..losses.len(), |i| losses[i]), out.iter().fold(0.0f64, |m, x| if x.abs() > m { x.abs() } else { m }))
         })?;
-        let largest = found.iter().fold(0.0, |m: f64, f| m.max(f.1));
-        Ok(Residuals { loss: add_in_order(found.into_iter().map(|f| f.0)), largest })
+        let found = p.of_all_blocks(found.into_iter().flat_map(|(loss, largest)| [loss, largest]).collect())?;
+        let largest = found.iter().skip(1).step_by(2).fold(0.0, |m: f64, x| m.max(*x));
+        Ok(Residuals { loss: add_in_order(found.into_iter().step_by(2)), largest })
     }
 
     fn gradient(&self, residuals: &Vec<f64>, largest: f64, out: &mut [f64]) -> Result<()> {
@@ -212,10 +245,9 @@ impl PassSteps for Passes<'_, '_, '_> {
             },
         )?;
         let (sparse, others) = out.split_at_mut(cells);
+        self.add_others(cells)?;
         self.collect(sparse, |unit| scale * unit);
-        for (i, o) in others.iter_mut().enumerate() {
-            *o = add_in_order(blocks.iter().map(|b| b[i]));
-        }
+        self.totals(blocks, others)?;
         if !p.fit_intercept {
             others[p.dense.len() * outputs..].fill(0.0);
         }
@@ -248,14 +280,15 @@ impl PassSteps for Passes<'_, '_, '_> {
                 p.dense.iter().map(square).chain([lanes(0..rows.len(), weight)]).collect::<Vec<f64>>()
             },
         )?;
+        self.add_others(cells)?;
         self.collect(&mut out[..cells], |unit| scale * unit * unit);
         for of_feature in out[..cells].chunks_exact_mut(p.outputs) {
             let square = of_feature[0];
             of_feature.fill(square);
         }
-        for (i, o) in out[cells..].iter_mut().enumerate() {
-            *o = add_in_order(blocks.iter().map(|b| b[i / p.outputs]));
-        }
+        let mut squares = vec![0.0; p.dense.len() + 1];
+        self.totals(blocks, &mut squares)?;
+        out[cells..].iter_mut().enumerate().for_each(|(i, o)| *o = squares[i / p.outputs]);
         Ok(())
     }
 
@@ -276,15 +309,16 @@ impl PassSteps for Passes<'_, '_, '_> {
                 }
                 let n = rows.len();
                 match &p.weight {
-                    None => (lanes(0..n, |i| first[i]), lanes(0..n, |i| second[i])),
+                    None => [lanes(0..n, |i| first[i]), lanes(0..n, |i| second[i])],
                     Some(w) => {
                         let w = &w[rows];
-                        (lanes(0..n, |i| w[i] as f64 * first[i]), lanes(0..n, |i| w[i] as f64 * second[i]))
+                        [lanes(0..n, |i| w[i] as f64 * first[i]), lanes(0..n, |i| w[i] as f64 * second[i])]
                     }
                 }
             },
         )?;
-        Ok((add_in_order(found.iter().map(|f| f.0)), add_in_order(found.iter().map(|f| f.1))))
+        let [first, second] = self.total(found)?;
+        Ok((first, second))
     }
 
     fn advance(&self, out: &mut Vec<f64>, from: &Vec<f64>, step: f64) -> Result<()> {

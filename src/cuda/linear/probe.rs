@@ -38,11 +38,11 @@ pub struct PassTimes {
 /// # Errors
 /// Those of [`taiga_core::learners::linear::fit`].
 pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> Result<PassTimes> {
-    check_table(input)?;
+    check_table(input, input.target.rows())?;
     let pool = ThreadPool::new(params.n_threads.unwrap_or(1) as usize)?;
     let start = Instant::now();
     let (problem, _) = problem(input, params, &pool)?;
-    let passes = Task::new(&problem, &pool, &Quiet);
+    let passes = Task::new(&problem, &pool, &Quiet)?;
     let read = start.elapsed().as_secs_f64() * 1e3;
     let start = Instant::now();
     let linear = CudaLinear::new(None, &passes)?;

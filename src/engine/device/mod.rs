@@ -100,6 +100,24 @@ pub fn check_present(text: &str) -> Result<()> {
     if DeviceSet::parse(text).is_ok() { open_all(text).map(drop) } else { Ok(()) }
 }
 
+/// Checks that a device's name names no GPU, for work that is done on the CPU alone; `why`: what it is that is.
+///
+/// # Errors
+/// Naming `device`.
+///
+/// ```
+/// use taiga_engine::device::check_on_cpu;
+/// assert!(check_on_cpu("auto", "`batches`").is_ok());
+/// let error = check_on_cpu("cuda:1", "`batches`").unwrap_err().to_string();
+/// assert_eq!(error, "parameter `device`: \"cuda:1\" with `batches`; leave it out");
+/// ```
+pub fn check_on_cpu(text: &str, why: &str) -> Result<()> {
+    match DeviceSet::parse(text)? {
+        DeviceSet::Cuda(_) => Err(Error::parameter("device", format!("{text:?} with {why}; leave it out"))),
+        DeviceSet::Auto | DeviceSet::Cpu => Ok(()),
+    }
+}
+
 /// Adds to what is wrong with a learner's parameters, given as a JSON object and parsed, that the GPUs which they name are not there.
 ///
 /// # Errors

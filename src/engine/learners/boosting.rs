@@ -5,11 +5,11 @@ use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
 use crate::device::trees::stay_here;
-use crate::device::{Chosen, DeviceSet, check_present};
+use crate::device::{Chosen, check_on_cpu, check_present};
 use std::sync::Arc;
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
-use taiga_core::error::{Error, Result};
+use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
 use taiga_core::model::fitted::FittedModel;
@@ -93,9 +93,7 @@ pub fn fit_with(
     let in_batches = options.batches.map(|_| "`batches`: what comes in batches is fitted on the CPU yet");
     let noise = params.random_strength().map(|_| "`random_strength`: splits are scored with noise on the CPU alone yet");
     if let Some(why) = together.or(in_batches).or(noise) {
-        if let DeviceSet::Cuda(_) = DeviceSet::parse(&params.device)? {
-            return Err(Error::parameter("device", format!("{:?} with {why}; leave it out", params.device)));
-        }
+        check_on_cpu(&params.device, why)?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }
     let on = |device: &str, monitor: &dyn Monitor| core::fit_with(input, params, options, &Chosen::new(device, monitor), monitor);

@@ -3,8 +3,9 @@
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::predict::{ExplainerCopies, ForestCopy, PlacedForest};
-use crate::device::{Chosen, check_present};
+use crate::device::{Chosen, check_on_cpu, check_present};
 use std::sync::Arc;
+use taiga_core::dataset::OwnRows;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::forest as core;
@@ -46,6 +47,47 @@ pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn M
     // A device that is not there is told before any work.
     check_present(&params.device)?;
     core::fit(input, params, &Chosen::new(&params.device, monitor), monitor)
+}
+
+/// Fits as [`fit`] does, together with other processes: each has the numeric features of its `own` rows, all else of all rows, and gets the
+/// forest of all of them, in the bytes of one fit. Trees are dealt to the processes, which send each other the codes of their rows first.
+///
+/// # Errors
+/// As [`fit`]; for a GPU as `device`; where another process is gone, or makes another fit.
+///
+/// ```
+/// use taiga_engine::collective::{LocalCollective, local};
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::OwnRows;
+/// use taiga_engine::learners::forest::{ForestParams, Input, Quiet, Target, fit, fit_together};
+///
+/// let x: Vec<f64> = (0..200).map(f64::from).collect();
+/// let y: Vec<f64> = x.iter().map(|x| x * x).collect();
+/// let input = |rows: std::ops::Range<usize>| Input {
+///     features: vec![Column::from_f64("x", &x[rows])],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+/// };
+/// let params = ForestParams { trees: 5, ..Default::default() };
+/// let of_end = |end: LocalCollective| {
+///     let first = [0, 150][taiga_engine::collective::Collective::rank(&end)];
+///     let own = OwnRows { collective: &end, first, count: if first == 0 { 150 } else { 50 } };
+///     fit_together(&input(own.range()), &params, own, &Quiet).map(|forest| forest.to_bytes())
+/// };
+/// let made: Vec<_> = std::thread::scope(|scope| {
+///     let threads: Vec<_> = local(2).into_iter().map(|end| scope.spawn(|| of_end(end))).collect();
+///     threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+/// });
+/// let whole = fit(&input(0..200), &params, &Quiet).unwrap().to_bytes();
+/// assert!(made[0] == whole && made[1] == whole);
+/// ```
+pub fn fit_together(input: &core::Input<'_>, params: &core::ForestParams, own: OwnRows<'_>, monitor: &dyn Monitor) -> Result<core::Forest> {
+    if own.is_whole() {
+        return fit(input, params, monitor);
+    }
+    check_on_cpu(&params.device, "`collective`: several processes fit on their CPUs yet")?;
+    core::fit_together(input, params, own, &Chosen::new("cpu", monitor), monitor)
 }
 
 /// Random forests.

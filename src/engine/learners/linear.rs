@@ -4,9 +4,9 @@ use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Valu
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::{LinearCopy, PlacedLinear};
-use crate::device::{Chosen, check_present};
+use crate::device::{Chosen, check_on_cpu, check_present};
 use std::sync::Arc;
-use taiga_core::dataset::Monitor;
+use taiga_core::dataset::{Monitor, OwnRows};
 use taiga_core::error::Result;
 use taiga_core::learners::linear as core;
 use taiga_core::model::fitted::{FittedModel, no_rounds};
@@ -60,6 +60,53 @@ pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn M
     // A device that is not there is told before any work.
     check_present(&params.device)?;
     fit_or_on_cpu(&params.device, monitor, |device, monitor| core::fit(input, params, &Chosen::new(device, monitor), monitor))
+}
+
+/// Fits as [`fit`] does, together with other processes: each has the lists and dense columns of its `own` rows, all else of all rows, and
+/// gets the model of all of them, in the bytes of one fit. Gradients are added up once an iteration, as integers.
+///
+/// # Errors
+/// As [`fit`]; for a GPU as `device`; for an `optimizer` other than `lbfgs`; where another process is gone, or makes another fit.
+///
+/// ```
+/// use taiga_engine::collective::{Collective, LocalCollective, local};
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::{OwnRows, Quiet, Target, labels::Labels};
+/// use taiga_engine::learners::linear::{Input, LinearParams, fit, fit_together};
+///
+/// let x: Vec<f64> = (0..20_000).map(|i| f64::from(i % 10)).collect();
+/// let codes: Vec<u32> = x.iter().map(|x| u32::from(*x > 6.0)).collect();
+/// let input = |rows: std::ops::Range<usize>| Input {
+///     sparse: None,
+///     dense: vec![Column::from_f64("x", &x[rows])],
+///     target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+///     held_out: None,
+/// };
+/// let of_end = |end: LocalCollective| {
+///     let first = [0, 18_000][end.rank()];
+///     let own = OwnRows { collective: &end, first, count: if first == 0 { 18_000 } else { 2_000 } };
+///     fit_together(&input(own.range()), &LinearParams::default(), own, &Quiet).map(|model| model.to_bytes())
+/// };
+/// let made: Vec<_> = std::thread::scope(|scope| {
+///     let threads: Vec<_> = local(2).into_iter().map(|end| scope.spawn(|| of_end(end))).collect();
+///     threads.into_iter().map(|thread| thread.join().unwrap().unwrap()).collect()
+/// });
+/// let whole = fit(&input(0..20_000), &LinearParams::default(), &Quiet).unwrap().to_bytes();
+/// assert!(made[0] == whole && made[1] == whole);
+/// ```
+pub fn fit_together(
+    input: &core::Input<'_>,
+    params: &core::LinearParams,
+    own: OwnRows<'_>,
+    monitor: &dyn Monitor,
+) -> Result<core::LinearModel> {
+    if own.is_whole() {
+        return fit(input, params, monitor);
+    }
+    check_on_cpu(&params.device, "`collective`: several processes fit on their CPUs yet")?;
+    core::fit_together(input, params, own, &Chosen::new("cpu", monitor), monitor)
 }
 
 /// Models of sparse logistic regression.

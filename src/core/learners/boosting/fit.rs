@@ -19,6 +19,7 @@ use super::together;
 use super::units::settle;
 use super::untold_rounds::fit_untold;
 use super::{needed, prepare};
+use crate::collective::RowShard;
 use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
@@ -164,8 +165,8 @@ fn fit_checked(
     monitor: &dyn Monitor,
     CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved }: CheckedTarget,
 ) -> Result<Model> {
-    let blocks = WholeBlocks::new(input, options.own_rows(input.target.rows()))?;
-    let (own, input) = (blocks.own, &input.with_features(blocks.features(input)));
+    let blocks = WholeBlocks::new(input, options.own_rows(input.target.rows()), RowShard::BLOCK)?;
+    let (own, input) = (blocks.moves.own, &input.with_features(blocks.features(input)));
     let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
     if let Some(model) = options.init_model {
         continued::check(model, input, params, (kind, outputs))?;

@@ -3,13 +3,11 @@
 use super::continued::{FitOptions, Snapshots};
 use super::model::Model;
 use super::params::BoostingParams;
-use crate::collective::fault;
-use crate::dataset::own_rows::{agree, check, schema};
+use crate::dataset::own_rows::{self, digest, schema};
 use crate::dataset::{Input, OwnRows};
 use crate::error::{Error, Result};
 use crate::losses::{LossKind, resolve_loss};
-use serde_json::{Value, json};
-use xxhash_rust::xxh3::xxh3_128;
+use serde_json::Map;
 
 /// Checks that all processes make the same fit, and one that can be made of rows in several.
 ///
@@ -19,17 +17,10 @@ pub fn begin(own: &OwnRows<'_>, input: &Input<'_>, params: &BoostingParams, opti
     if own.is_whole() {
         return Ok(());
     }
-    let mut given = serde_json::to_value(params).map_err(|error| fault(error.to_string()))?;
-    if let Some(given) = given.as_object_mut() {
-        // Threads, and what is said of devices, are each process's own.
-        ["n_threads", "device"].iter().for_each(|name| drop(given.remove(*name)));
-        given.insert("version".into(), env!("CARGO_PKG_VERSION").into());
-        given.insert("snapshot_every".into(), options.snapshots.map(Snapshots::every).into());
-        given.insert("init_model".into(), options.init_model.map(hash).into());
-    }
-    agree(own.collective, "parameters", &given)?;
-    agree(own.collective, "columns", &schema(input))?;
-    check(own, input.target.rows())?;
+    let mut more = Map::new();
+    more.insert("snapshot_every".into(), options.snapshots.map(Snapshots::every).into());
+    more.insert("init_model".into(), options.init_model.map(|model| digest(&model.to_bytes())).into());
+    own_rows::begin(own, params, more, &schema(input), input.target.rows())?;
     fits(input, params)
 }
 
@@ -43,19 +34,10 @@ fn fits(input: &Input<'_>, params: &BoostingParams) -> Result<()> {
     Ok(())
 }
 
-/// Returns what tells a model from all others.
-fn hash(model: &Model) -> String {
-    format!("{:032x}", xxh3_128(&model.to_bytes()))
-}
-
 /// Checks that all processes have come to the same model of `rows` rows, and returns it.
 ///
 /// # Errors
 /// Where one has not, which would be a defect.
 pub fn end(own: &OwnRows<'_>, rows: usize, model: Model) -> Result<Model> {
-    if !own.is_whole() {
-        let said: Value = json!({ "bytes": hash(&model), "rows": rows });
-        agree(own.collective, "model", &said)?;
-    }
-    Ok(model)
+    own_rows::end(own, rows, || model.to_bytes()).map(|()| model)
 }

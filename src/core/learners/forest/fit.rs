@@ -16,11 +16,12 @@ use super::{Forest, ForestParams, Input, Monitor, Target};
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
 use crate::dataset::target::{self, TargetData};
-use crate::dataset::{self, checks};
+use crate::dataset::{self, OwnRows, checks, own_rows};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
+use serde_json::Map;
 
 /// The most rows of a table: a tree has fewer than twice as many nodes, which 32 bits count, and ranks leave two bits of
 /// them (see [`super::oob`]).
@@ -35,10 +36,26 @@ const MOST_CLASSES: usize = u16::MAX as usize;
 /// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Memory`] where the machine (or the
 /// GPU that is named) has not enough of it, before it is taken; [`Error::Interrupted`] when `monitor` asks to stop.
 pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevices, monitor: &dyn Monitor) -> Result<Forest> {
+    fit_together(input, params, OwnRows::whole(input.target.rows()), devices, monitor)
+}
+
+/// Fits as [`fit`] does, together with other processes: each has the numeric features of its `own` rows, and all else of all rows, and gets the
+/// forest that one process would make of all of them.
+///
+/// # Errors
+/// As [`fit`]; those of the collective; naming the first process that makes another fit, and in what.
+pub fn fit_together(
+    input: &Input<'_>,
+    params: &ForestParams,
+    own: OwnRows<'_>,
+    devices: &impl ForestDevices,
+    monitor: &dyn Monitor,
+) -> Result<Forest> {
     params.validate()?;
     let table = input.table();
     checks::check_one_target(&table, "fit_forest")?;
-    let rows = checks::check_table(&table)?;
+    own_rows::begin(&own, params, Map::new(), &own_rows::schema(&table), table.target.rows())?;
+    let rows = checks::check_table_of(&table, own.count, &[])?;
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
     }
@@ -46,7 +63,8 @@ pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevice
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
     let pool = ThreadPool::new(asked.min(work).max(1))?;
-    pool.enter(|| fit_on(&pool, &table, params, devices, monitor))
+    let forest = pool.enter(|| fit_on(&pool, &table, params, own, devices, monitor))?;
+    own_rows::end(&own, rows, || forest.to_bytes()).map(|()| forest)
 }
 
 /// What the criterion comes to for this target.
@@ -64,6 +82,7 @@ fn fit_on(
     pool: &ThreadPool,
     table: &dataset::Input<'_>,
     params: &ForestParams,
+    own: OwnRows<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
@@ -85,10 +104,10 @@ fn fit_on(
     let data = TargetData::new(table, values, &params.class_weight)?;
     if let Some(rows) = data.rows_that_count() {
         drop(data);
-        return without_weightless(pool, table, rows, params, devices, monitor);
+        return without_weightless(pool, table, rows, params, own, devices, monitor);
     }
     let interrupted = || monitor.interrupted();
-    let mut fit = ForestFit { pool, table, params, criterion, devices, monitor, gain_unit: 1.0 };
+    let mut fit = ForestFit { pool, table, params, own, criterion, devices, monitor, gain_unit: 1.0 };
     let draws = params.bootstrap.draws(table.target.rows()).unwrap_or(table.target.rows());
     let (weights, fixed_unit) = data.weights.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
     let unit = fixed_unit * data.weight_unit;
@@ -117,7 +136,7 @@ fn fit_on(
 
 /// Checks that there is memory for the targets and weights of the rows.
 fn reserve_rows(input: &dataset::Input<'_>) -> Result<()> {
-    let rows = input.features[0].len() as u64;
+    let rows = input.target.rows() as u64;
     // As floats; weights as floats and as integers; numbers as integers and as ranks.
     let weight = if input.weight.is_some() { 16 } else { 0 };
     let numbers = if matches!(input.target, Target::Numbers(_)) { 12 } else { 0 };
@@ -130,14 +149,15 @@ fn without_weightless(
     table: &dataset::Input<'_>,
     rows: Vec<usize>,
     params: &ForestParams,
+    own: OwnRows<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
-    let counted = Counted::new(table, rows)?;
-    let own = counted.input();
-    checks::check_rows(counted.rows.len(), None, &own.target_name)?;
-    let mut forest = fit_on(pool, &own, params, devices, monitor)?;
-    let all = table.features[0].len();
+    let counted = Counted::of_own(table, &own, rows)?;
+    let weighty = counted.input();
+    checks::check_rows(counted.rows.len(), None, &weighty.target_name)?;
+    let mut forest = fit_on(pool, &weighty, params, own.among(&counted.rows), devices, monitor)?;
+    let all = table.target.rows();
     for predictions in forest.oob.iter_mut().flat_map(|o| &mut o.predictions) {
         let own = std::mem::replace(predictions, vec![f64::NAN; all]);
         counted.rows.iter().zip(own).for_each(|(row, p)| predictions[*row] = p);

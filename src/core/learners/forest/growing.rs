@@ -8,10 +8,11 @@ use crate::numerics::random::Random;
 use crate::quantize::CodeSet;
 use crate::quantize::borders::midpoint;
 use crate::tree::model::{Child, Node, Split};
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 
 /// An inner node that still knows its border as a number.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RawNode {
     pub feature: u32,
     /// Codes of the training table above this one go right; of a feature of categories not used.
@@ -27,7 +28,7 @@ pub struct RawNode {
 }
 
 /// Nodes in preorder and leaves from left to right.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct GrowingTree {
     pub nodes: Vec<RawNode>,
     pub sets: Vec<CodeSet>,

@@ -30,10 +30,11 @@ pub mod params;
 pub mod shap;
 pub mod steps;
 pub mod table;
+mod together;
 mod validate;
 
 pub use apply::Predictor;
-pub use fit::{constant, fit};
+pub use fit::{constant, fit, fit_together};
 pub use model::{Forest, OutOfBag, Tree};
 pub use params::ForestParams;
 

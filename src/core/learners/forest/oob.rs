@@ -4,6 +4,7 @@ use super::codes::{Code, View};
 use super::growing::GrowingTree;
 use super::model::OutOfBag;
 use super::steps::{OutOfBagScale, OutOfBagSums};
+use crate::collective::Collective;
 use crate::error::Result;
 use crate::numerics::fixed::round64;
 use crate::numerics::math::ln64;
@@ -19,6 +20,9 @@ const SIDE: usize = 16;
 
 /// Rows under one lock.
 const BLOCK: usize = 1 << 14;
+
+/// Blocks whose sums are sent at a time.
+const BLOCKS_SENT: usize = 64;
 
 /// A grown tree that rows of the training table walk through.
 pub struct Walker<'a, C> {
@@ -144,6 +148,29 @@ impl PredictionSums {
         for (block, (sums, counts)) in self.blocks.iter_mut().zip(blocks) {
             *block.get_mut().unwrap_or_else(PoisonError::into_inner) = (sums.to_vec(), counts.to_vec());
         }
+    }
+
+    /// Adds the sums of all processes, each of the trees that it has grown.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn add_others(&mut self, collective: &dyn Collective) -> Result<()> {
+        for blocks in self.blocks.chunks_mut(BLOCKS_SENT) {
+            let mut all = vec![];
+            for block in blocks.iter_mut() {
+                let (sums, counts) = block.get_mut().unwrap_or_else(PoisonError::into_inner);
+                all.extend_from_slice(sums);
+                all.extend(counts.iter().map(|count| i64::from(*count)));
+            }
+            collective.sum(&mut all)?;
+            let mut all = all.into_iter();
+            for block in blocks {
+                let (sums, counts) = block.get_mut().unwrap_or_else(PoisonError::into_inner);
+                sums.iter_mut().zip(&mut all).for_each(|(sum, of_all)| *sum = of_all);
+                counts.iter_mut().zip(&mut all).for_each(|(count, of_all)| *count = of_all as u32);
+            }
+        }
+        Ok(())
     }
 
     /// Returns what a leaf adds.

@@ -2,6 +2,7 @@
 
 use super::codes::{Code, Coded, Meaning};
 use super::params::{ForestParams, Splitter};
+use super::together;
 use crate::column::categories::{Categories, CategoryNames};
 use crate::column::{Column, FeatureType};
 use crate::dataset::Input;
@@ -13,6 +14,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::BorderParams;
 use crate::quantize::codes::{Quantizer, QuantizerScratch};
 use crate::quantize::sort::{FloatKey, is_narrow};
+use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 /// The most categories of a feature; the rest are one more.
@@ -54,19 +56,20 @@ fn by_feature<C: Code, R: Send>(
     Ok((made.into_iter().collect::<Result<_>>()?, codes))
 }
 
-/// Codes by borders, and by categories.
+/// Codes by borders, and by categories: of all rows, of whose numbers this process has its `own`.
 pub fn binned(
     pool: &ThreadPool,
     input: &Input<'_>,
+    own: &OwnRows<'_>,
     params: &BorderParams,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<CodeTable<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
-    for (f, coded) in code_features(input, &OwnRows::whole(input.target.rows()), params, pool, interrupted)? {
+    for (f, coded) in code_features(input, own, params, pool, interrupted)? {
         borders[f as usize] = Some((coded.borders, coded.missing_bin));
     }
-    let rows = input.features[0].len();
-    let (features, codes) = by_feature(pool, input.features.len(), rows, interrupted, |f, codes: &mut [u8]| {
+    let rows = input.target.rows();
+    let (features, mut codes) = by_feature(pool, input.features.len(), rows, interrupted, |f, codes: &mut [u8]| {
         let column = &input.features[f];
         if *column.dtype() == FeatureType::Categorical {
             let categories = frequent(column, codes)?;
@@ -75,12 +78,17 @@ pub fn binned(
         // A feature that can't split has the code 0 everywhere.
         let Some((borders, missing_bin)) = borders[f].clone() else { return Ok(Coded { meaning: Meaning::Bins(vec![]), first: 1 }) };
         let (quantizer, mut scratch) = (Quantizer::new(&borders), QuantizerScratch::default());
-        for start in (0..rows).step_by(PIECE) {
-            let n = PIECE.min(rows - start);
+        let codes = &mut codes[own.range()];
+        for start in (0..own.count).step_by(PIECE) {
+            let n = PIECE.min(own.count - start);
             quantizer.codes(column, start, n, missing_bin as usize, &mut codes[start..start + n], 1, &mut scratch);
         }
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
+    if !own.is_whole() {
+        let numeric: Vec<usize> = (0..features.len()).filter(|f| !features[*f].is_categorical()).collect();
+        together::gather_codes(own, &numeric, rows, &mut codes)?;
+    }
     let by_row = transposed(pool, &codes, features.len(), rows)?;
     Ok(CodeTable { features, codes, by_row })
 }
@@ -129,13 +137,14 @@ fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
     Ok(Categories { labels, null })
 }
 
-/// Codes by rank among the distinct values.
+/// Codes by rank among the distinct values: of all rows, of whose numbers this process has its `own`.
 ///
 /// # Errors
 /// For categorical columns, which have no order.
 pub fn ranked<C: Code>(
     pool: &ThreadPool,
     input: &Input<'_>,
+    own: &OwnRows<'_>,
     params: &ForestParams,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<CodeTable<C>> {
@@ -147,11 +156,25 @@ pub fn ranked<C: Code>(
             format!("is categorical, and splitter={splitter:?} takes numbers only: use splitter=\"histogram\", or encode the column"),
         ));
     }
-    let rows = input.features[0].len();
-    let (features, codes) = by_feature(pool, input.features.len(), rows, interrupted, |f, codes: &mut [C]| {
-        let values = ranks(&input.features[f].to_f64(), codes);
-        Ok(Coded { meaning: Meaning::Values(values), first: 1 })
-    })?;
+    let (rows, all) = (input.target.rows(), input.features.len());
+    let (mut features, mut codes) = (vec![], vec![]);
+    // Values of all rows are in memory for some features at a time, where others have some of them.
+    let at_once = if own.is_whole() { all } else { together::at_once(rows, size_of::<f64>()) };
+    for columns in input.features.chunks(at_once) {
+        let values = if own.is_whole() { vec![] } else { together::gather_values(own, columns)? };
+        let ranked = |f: usize, codes: &mut [C]| {
+            let values = values.get(f).map_or_else(|| Cow::Owned(columns[f].to_f64()), |values| Cow::Borrowed(values.as_slice()));
+            Ok(Coded { meaning: Meaning::Values(ranks(&values, codes)), first: 1 })
+        };
+        let (of_columns, of_rows) = by_feature(pool, columns.len(), rows, interrupted, ranked)?;
+        features.extend(of_columns);
+        if columns.len() == all {
+            codes = of_rows;
+        } else {
+            pages::make_room("the codes of a forest", &mut codes, all * rows)?;
+            codes.extend(of_rows);
+        }
+    }
     Ok(CodeTable { features, codes, by_row: vec![] })
 }
 

@@ -3,6 +3,7 @@
 use super::Input;
 use super::rows::{Items, ListChunk, ListColumn, Offsets, SparseRows, Texts};
 use crate::column::select::{OwnedBits, OwnedChunk};
+use crate::dataset::OwnRows;
 use crate::dataset::counted::Counted;
 use crate::error::Result;
 use crate::memory;
@@ -15,11 +16,11 @@ pub struct CountedLists<'a> {
 }
 
 impl<'a> CountedLists<'a> {
-    /// Returns the rows `rows` (ascending) of a table.
+    /// Returns the rows `rows` (ascending) of a table, of whose lists and dense columns this process has its `own` rows.
     ///
     /// # Errors
     /// [`crate::Error::Memory`].
-    pub fn new(input: &Input<'a>, rows: Vec<usize>) -> Result<Self> {
+    pub fn new(input: &Input<'a>, own: &OwnRows<'_>, rows: Vec<usize>) -> Result<Self> {
         let sparse = input.sparse.as_ref();
         let lists = sparse.into_iter().flat_map(|s| std::iter::once(&s.features).chain(&s.values));
         let entries: u64 = lists.flat_map(|list| &list.chunks).map(|chunk| chunk.offsets.items() as u64).fold(0, u64::saturating_add);
@@ -27,9 +28,10 @@ impl<'a> CountedLists<'a> {
         let stay = entries as f64 * rows.len() as f64 / input.target.rows().max(1) as f64;
         let bytes = (stay as u64).saturating_add(rows.len() as u64).saturating_mul(8);
         memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;
-        let features = sparse.map(|s| OwnedList::of(&s.features, &rows));
-        let values = sparse.and_then(|s| s.values.as_ref()).map(|v| OwnedList::of(v, &rows));
-        Ok(CountedLists { table: Counted::new(&input.table(), rows)?, features, values })
+        let here = own.here(&rows);
+        let features = sparse.map(|s| OwnedList::of(&s.features, &here));
+        let values = sparse.and_then(|s| s.values.as_ref()).map(|v| OwnedList::of(v, &here));
+        Ok(CountedLists { table: Counted::of_own(&input.table(), own, rows)?, features, values })
     }
 
     /// Returns the table of those rows.

@@ -7,11 +7,14 @@ mod reader;
 use self::part::{Part, check_offsets, take};
 use self::reader::PieceReader;
 use super::rows::{Items, ListChunk, SparseRows};
+use crate::collective::fault;
 use crate::column::Values;
+use crate::dataset::own_rows::BlockMoves;
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::memory::Reservation;
 use crate::parallel::thread_pool::ThreadPool;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::ops::Range;
 
@@ -62,6 +65,43 @@ impl Piece<'_> {
         }
     }
 
+    /// Returns the rows from row `first` on, of which there are some.
+    fn behind(self, first: usize) -> Self {
+        let at = self.span(first).start;
+        fn rest<'a, T: Clone>(items: Cow<'a, [T]>, at: usize) -> Cow<'a, [T]> {
+            match items {
+                Cow::Borrowed(items) => Cow::Borrowed(&items[at..]),
+                Cow::Owned(items) => Cow::Owned(items[at..].to_vec()),
+            }
+        }
+        let (starts, base) = match self.starts {
+            Starts::I32(o) => (Starts::I32(&o[first..]), self.base + at),
+            Starts::I64(o) => (Starts::I64(&o[first..]), self.base + at),
+            Starts::Fixed { width, rows } => (Starts::Fixed { width, rows: rows - first }, self.base),
+            Starts::Owned(o) => (Starts::Owned(o[first..].iter().map(|start| start - at).collect()), self.base),
+        };
+        let keys = match self.keys {
+            FeatureNumbers::Narrow(keys) => FeatureNumbers::Narrow(rest(keys, at)),
+            FeatureNumbers::Wide(keys) => FeatureNumbers::Wide(keys[at..].to_vec()),
+        };
+        Piece { starts, base, keys, values: self.values.map(|values| rest(values, at)), largest: self.largest }
+    }
+
+    /// Returns the rows that another process has sent; none where they are none.
+    fn of_sent(SentRows { lengths, keys, values }: SentRows) -> Option<Piece<'static>> {
+        let mut starts = vec![0usize];
+        for length in lengths {
+            starts.push(starts.last()?.checked_add(length as usize)?);
+        }
+        if starts.last() != Some(&keys.len()) || values.as_ref().is_some_and(|values| values.len() != keys.len()) {
+            return None;
+        }
+        let largest = keys.iter().copied().max().unwrap_or(0);
+        let narrow = || keys.iter().map(|key| *key as u32).collect();
+        let keys = if largest <= u32::MAX.into() { FeatureNumbers::Narrow(Cow::Owned(narrow())) } else { FeatureNumbers::Wide(keys) };
+        Some(Piece { starts: Starts::Owned(starts), base: 0, keys, values: values.map(Cow::Owned), largest })
+    }
+
     /// Returns the number of entries.
     pub fn entries(&self) -> usize {
         match &self.keys {
@@ -69,6 +109,14 @@ impl Piece<'_> {
             FeatureNumbers::Wide(k) => k.len(),
         }
     }
+}
+
+/// Rows as one process sends them to another.
+#[derive(Default, Serialize, Deserialize)]
+struct SentRows {
+    lengths: Vec<u32>,
+    keys: Vec<u64>,
+    values: Option<Vec<f32>>,
 }
 
 /// The (feature, value) entries of a row; without values each is 1.
@@ -132,6 +180,52 @@ impl<'a> Csr<'a> {
             }
         }
         Ok(csr)
+    }
+
+    /// Returns the rows that this process has after others have sent it those that continue its blocks, and it has sent its first ones.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn moved(self, moves: &BlockMoves<'_>) -> Result<Csr<'a>> {
+        if moves.own.is_whole() {
+            return Ok(self);
+        }
+        let sent = if moves.given == 0 { vec![] } else { self.sent(moves.given)? };
+        let mut csr = Csr { pieces: vec![], firsts: vec![0], bases: vec![0] };
+        let mut given = moves.given;
+        for piece in self.pieces {
+            let first = given.min(piece.rows());
+            given -= first;
+            if first < piece.rows() {
+                csr.push(piece.behind(first));
+            }
+        }
+        for bytes in moves.exchange(&sent)?.iter().filter(|bytes| !bytes.is_empty()) {
+            let rows = postcard::from_bytes(bytes).ok().and_then(Piece::of_sent);
+            csr.push(rows.ok_or_else(|| fault("a process sends rows that can't be read"))?);
+        }
+        Ok(csr)
+    }
+
+    /// Returns the first rows as bytes.
+    fn sent(&self, rows: usize) -> Result<Vec<u8>> {
+        let mut sent = SentRows { values: self.has_values().then(Vec::new), ..SentRows::default() };
+        let mut left = rows;
+        for piece in &self.pieces {
+            let rows = left.min(piece.rows());
+            left -= rows;
+            for span in (0..rows).map(|i| piece.span(i)) {
+                sent.lengths.push(span.len() as u32);
+                match &piece.keys {
+                    FeatureNumbers::Narrow(keys) => sent.keys.extend(keys[span.clone()].iter().map(|key| u64::from(*key))),
+                    FeatureNumbers::Wide(keys) => sent.keys.extend_from_slice(&keys[span.clone()]),
+                }
+                if let (Some(out), Some(values)) = (&mut sent.values, &piece.values) {
+                    out.extend_from_slice(&values[span]);
+                }
+            }
+        }
+        postcard::to_allocvec(&sent).map_err(|error| fault(error.to_string()))
     }
 
     fn push(&mut self, piece: Piece<'a>) {
@@ -224,11 +318,14 @@ impl Csr<'_> {
         self.pieces.iter().filter(|p| p.entries() > 0).map(|p| p.largest).max()
     }
 
-    /// Forgets values where all are 1, as they are where there are none.
-    pub fn forget_ones(&mut self) {
-        if self.pieces.iter().all(|p| p.values.as_deref().is_none_or(|v| v.iter().all(|x| *x == 1.0))) {
-            self.pieces.iter_mut().for_each(|p| p.values = None);
-        }
+    /// Returns whether all values are 1, as they are where there are none.
+    pub fn has_only_ones(&self) -> bool {
+        self.pieces.iter().all(|p| p.values.as_deref().is_none_or(|v| v.iter().all(|x| *x == 1.0)))
+    }
+
+    /// Forgets the values.
+    pub fn forget_values(&mut self) {
+        self.pieces.iter_mut().for_each(|p| p.values = None);
     }
 
     /// Returns whether entries have values.

@@ -4,7 +4,8 @@
 //! few bits: then each has a unit of its own, the least power of two that its largest |value| does not exceed, and sums are of
 //! values in units.
 
-use super::csr::Csr;
+use super::problem::Problem;
+use crate::error::Result;
 use crate::parallel::thread_pool::ThreadPool;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -23,9 +24,14 @@ pub struct FeatureScale {
 }
 
 impl FeatureScale {
-    /// Returns those of `width` features.
-    pub fn new(csr: Option<&Csr<'_>>, width: usize, pool: &ThreadPool) -> FeatureScale {
-        let Some(csr) = csr.filter(|c| c.has_values()) else { return FeatureScale { inverse: None, common: 1.0 } };
+    /// Returns those of a problem's features.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn new(problem: &Problem<'_>, pool: &ThreadPool) -> Result<FeatureScale> {
+        let csr = problem.csr.as_ref().filter(|_| problem.has_values);
+        let Some(csr) = csr else { return Ok(FeatureScale { inverse: None, common: 1.0 }) };
+        let width = problem.width;
         // Bits of floats that are not negative ascend as they do; a maximum is exact, whoever comes first.
         let largest: Vec<AtomicU32> = (0..width).map(|_| AtomicU32::new(0)).collect();
         pool.deal(
@@ -47,13 +53,17 @@ impl FeatureScale {
             let (fraction, exponent) = libm::frexp(f32::from_bits(bits) as f64);
             if fraction == 0.5 { exponent - 1 } else { exponent }
         };
-        let sizes: Vec<Option<i32>> = largest.into_iter().map(AtomicU32::into_inner).map(|b| (b > 0).then(|| exponent(b))).collect();
+        let mut largest: Vec<u32> = largest.into_iter().map(AtomicU32::into_inner).collect();
+        if !problem.own.is_whole() {
+            problem.own.collective.max(&mut largest)?;
+        }
+        let sizes: Vec<Option<i32>> = largest.into_iter().map(|b| (b > 0).then(|| exponent(b))).collect();
         let (Some(low), Some(high)) = (sizes.iter().flatten().min(), sizes.iter().flatten().max()) else {
-            return FeatureScale { inverse: None, common: 1.0 };
+            return Ok(FeatureScale { inverse: None, common: 1.0 });
         };
         let unit = |e: i32| libm::ldexp(1.0, -e);
         let inverse = (high - low > ONE_SCALE).then(|| sizes.iter().map(|e| e.map_or(1.0, unit)).collect());
-        FeatureScale { inverse, common: unit(*high) }
+        Ok(FeatureScale { inverse, common: unit(*high) })
     }
 
     /// Returns one over the unit of a feature.

@@ -5,14 +5,16 @@ use super::counted::CountedLists;
 use super::held_out::PassMonitor;
 use super::lbfgs::Lbfgs;
 use super::needed::Needed;
-use super::problem::{Problem, check_columns, check_table, features, problem};
+use super::problem::{Problem, check_columns, check_table, features, problem_of_blocks};
+use super::rows::SparseRows;
 use super::shap::training_means;
 use super::steps::{LinearDevices, Task};
-use super::{Input, LinearModel, LinearParams, Optimizer};
+use super::{Input, LinearModel, LinearParams, Optimizer, vectors};
 use crate::dataset::checks;
 use crate::dataset::counted::rows_that_count;
+use crate::dataset::own_rows::{self, WholeBlocks};
 use crate::dataset::training::Training;
-use crate::dataset::{Monitor, Target};
+use crate::dataset::{Monitor, OwnRows, Target};
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
@@ -21,6 +23,7 @@ use crate::objective::LossParams;
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
+use serde_json::Map;
 
 /// Fits a sparse logistic regression to a table with the steps of one of `devices`.
 ///
@@ -28,10 +31,38 @@ use crate::provenance::Provenance;
 /// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Interrupted`] when `monitor`
 /// asks to stop; what the device reports.
 pub fn fit(input: &Input<'_>, params: &LinearParams, devices: &impl LinearDevices, monitor: &dyn Monitor) -> Result<LinearModel> {
+    fit_together(input, params, OwnRows::whole(input.target.rows()), devices, monitor)
+}
+
+/// Fits as [`fit`] does, together with other processes: each has the lists and the dense columns of its `own` rows, and all else of all rows,
+/// and gets the model that one process would make of all of them. Each passes over its rows, and their sums are added up.
+///
+/// # Errors
+/// As [`fit`]; those of the collective; naming the first process that makes another fit, and in what; for an optimizer that takes rows one
+/// batch after the other.
+pub fn fit_together(
+    input: &Input<'_>,
+    params: &LinearParams,
+    own: OwnRows<'_>,
+    devices: &impl LinearDevices,
+    monitor: &dyn Monitor,
+) -> Result<LinearModel> {
     params.validate()?;
-    let rows = check_table(input)?;
-    let pool = ThreadPool::new(threads(params, rows))?;
-    pool.enter(|| fit_on(&pool, input, params, devices, monitor))
+    if !own.is_whole() {
+        params.check_together()?;
+        let mut columns = own_rows::schema(&input.table());
+        columns["lists"] = input.sparse.as_ref().map(lists_of).into();
+        own_rows::begin(&own, params, Map::new(), &columns, input.target.rows())?;
+    }
+    check_table(input, own.count)?;
+    let pool = ThreadPool::new(threads(params, own.count))?;
+    let model = pool.enter(|| fit_on(&pool, input, params, own, devices, monitor))?;
+    own_rows::end(&own, input.target.rows(), || model.to_bytes()).map(|()| model)
+}
+
+/// Returns the names of the columns of lists.
+fn lists_of<'a>(sparse: &'a SparseRows<'_>) -> Vec<&'a str> {
+    std::iter::once(&sparse.features).chain(&sparse.values).map(|column| column.name.as_str()).collect()
 }
 
 /// As many threads as asked for, but no more than the rows keep busy.
@@ -44,16 +75,22 @@ fn fit_on(
     pool: &ThreadPool,
     input: &Input<'_>,
     params: &LinearParams,
+    own: OwnRows<'_>,
     devices: &impl LinearDevices,
     monitor: &dyn Monitor,
 ) -> Result<LinearModel> {
-    let (problem, columns) = problem(input, params, pool)?;
+    // A sum over rows is made of sums over blocks of them, of which none lies in two processes.
+    let table = input.table();
+    let blocks = WholeBlocks::new(&table, own, vectors::BLOCK)?;
+    let moved = Input { dense: blocks.features(&table), ..input.clone() };
+    let (problem, columns) = problem_of_blocks(&moved, &blocks.moves, params, pool)?;
     if let Some(rows) = rows_that_count(problem.all_weights.as_deref()) {
         drop(problem);
-        let counted = CountedLists::new(input, rows)?;
+        let counting = own.among(&rows);
+        let counted = CountedLists::new(input, &own, rows)?;
         let table = counted.input();
         checks::check_rows(table.target.rows(), table.held_out, &table.target_name)?;
-        let model = fit_on(pool, &table, params, devices, monitor)?;
+        let model = fit_on(pool, &table, params, counting, devices, monitor)?;
         return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
     }
     let mut watch = PassMonitor::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
@@ -63,7 +100,7 @@ fn fit_on(
     let place = devices.place(&problem, params, pool)?;
     let needed = Needed::new(&problem, params, pool, input.held_out.is_some());
     let reserved = needed.reserve(matches!(place, Place::Cpu(_)))?;
-    let task = Task::new(&problem, pool, monitor);
+    let task = Task::new(&problem, pool, monitor)?;
     let mut fitted = match params.optimizer {
         Optimizer::Lbfgs => {
             let (iterations, tolerance) = (params.epochs(), params.tolerance());
@@ -98,7 +135,7 @@ fn fit_on(
         provenance: Provenance::default(),
     };
     set_coefficients(&mut model, &problem, &fitted.vector)?;
-    let means = training_means(&problem, &fitted.vector, pool);
+    let means = training_means(&problem, &fitted.vector, pool)?;
     // A sum that leaves f64 is left out, and explanations ask for a background.
     model.means = Some(means).filter(|means| means.iter().all(|x| x.is_finite()));
     Ok(model)
@@ -138,7 +175,7 @@ fn training_rows(input: &Input<'_>) -> usize {
 /// ```
 pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
     params.validate()?;
-    check_columns(input)?;
+    check_columns(input, input.target.rows())?;
     let pool = ThreadPool::new(1)?;
     pool.enter(|| constant_on(&pool, input, params))
 }

@@ -3,7 +3,7 @@
 use super::params::LinearParams;
 use super::problem::Problem;
 use super::schema::metric_of;
-use crate::dataset::Monitor;
+use crate::dataset::{Monitor, OwnRows};
 use crate::error::Result;
 use crate::metrics::MetricKind;
 use crate::metrics::{Rows, metric, undefined};
@@ -15,6 +15,7 @@ use crate::objective::LossParams;
 struct HeldOut {
     kind: MetricKind,
     link: Link,
+    /// Those of this process, counted from its first row.
     rows: Vec<usize>,
     target: Vec<f64>,
     weight: Option<Vec<f64>>,
@@ -22,6 +23,7 @@ struct HeldOut {
 
 /// Watches the passes of a fit: tells the monitor, measures, and says when to stop.
 pub struct PassMonitor<'a> {
+    own: OwnRows<'a>,
     marks: Option<&'a [bool]>,
     held_out: Option<HeldOut>,
     outputs: usize,
@@ -35,13 +37,14 @@ pub struct PassMonitor<'a> {
 impl<'a> PassMonitor<'a> {
     /// Begins to watch a fit's passes. `marks`: which rows are held out. `weight`: their weights, the training rows' among them.
     pub fn new(
-        problem: &Problem<'_>,
+        problem: &Problem<'a>,
         marks: Option<&'a [bool]>,
         weight: Option<&[f32]>,
         params: &LinearParams,
         monitor: &'a dyn Monitor,
     ) -> Result<Self> {
         let mut watch = PassMonitor {
+            own: problem.own,
             marks,
             held_out: None,
             outputs: problem.outputs,
@@ -54,13 +57,13 @@ impl<'a> PassMonitor<'a> {
             return params.check_measured().map(|()| watch);
         };
         let (kind, link) = metric_of(params, problem.outputs)?;
-        let rows: Vec<usize> = (0..problem.rows).filter(|i| marks[*i]).collect();
+        let rows: Vec<usize> = (0..marks.len()).filter(|i| marks[*i]).collect();
         watch.held_out = Some(HeldOut {
             kind,
             link,
-            target: rows.iter().map(|i| problem.codes[*i] as f64).collect(),
+            target: rows.iter().map(|i| problem.all_codes[*i] as f64).collect(),
             weight: weight.map(|w| rows.iter().map(|i| f64::from(w[*i])).collect()),
-            rows,
+            rows: problem.own.here(&rows).into_owned(),
         });
         watch.history = Some(History::new(kind));
         Ok(watch)
@@ -71,12 +74,15 @@ impl<'a> PassMonitor<'a> {
         self.marks
     }
 
-    /// Notes pass `done` (from 1) of `total`; `scores[row * outputs + output]` of all rows. Whether to stop.
+    /// Notes pass `done` (from 1) of `total`; `scores[row * outputs + output]` of this process's rows. Whether to stop.
     pub fn pass(&mut self, done: u32, total: u32, vector: &[f64], scores: &[f64]) -> Result<bool> {
         let mut value = None;
         if let (Some(h), Some(history)) = (&self.held_out, &mut self.history) {
-            let of_output = |k: usize| h.rows.iter().map(|i| scores[i * self.outputs + k]).collect();
-            let scores: Vec<Vec<f64>> = (0..self.outputs).map(of_output).collect();
+            let of_output = |k: usize| {
+                let own = h.rows.iter().map(|i| scores[i * self.outputs + k]).collect::<Vec<f64>>();
+                if self.own.is_whole() { Ok(own) } else { self.own.collective.gather(&own) }
+            };
+            let scores = (0..self.outputs).map(of_output).collect::<Result<Vec<Vec<f64>>>>()?;
             let (params, weight) = (LossParams::default(), h.weight.as_deref());
             let measured = metric(&h.kind.into(), &Rows { weight, ..Rows::new(&scores, h.link, &h.target, &params) });
             if measured.is_nan() {

@@ -15,7 +15,6 @@ use super::problem::Problem;
 use super::steps::{On, PassSteps};
 use super::vectors::{lanes, map, sum};
 use crate::error::{Error, Result};
-use crate::numerics::reduce::sum as serial_sum;
 use crate::pages;
 use crate::parallel::thread_pool::ThreadPool;
 use std::collections::VecDeque;
@@ -378,8 +377,7 @@ fn dot(a: &[f32], b: &[f64]) -> f64 {
 impl super::problem::Problem<'_> {
     /// The logarithms of the classes' shares of the weight (of two classes, of their ratio), as intercepts to start from.
     pub(super) fn log_shares(&self, out: &mut [f64]) {
-        let weight = |class: u32| serial_sum(self.rows, |i| if self.codes[i] == class { self.weight(i) } else { 0.0 });
-        let share = |class: u32| (weight(class) / self.total_weight).max(1e-9);
+        let share = |class: u32| (self.weight_of_class(class) / self.total_weight).max(1e-9);
         match out {
             [out] => *out = crate::numerics::math::ln64(share(1) / share(0)),
             out => {

@@ -29,7 +29,7 @@ pub mod steps;
 pub mod vectors;
 pub mod whole;
 
-pub use fit::{constant, fit};
+pub use fit::{constant, fit, fit_together};
 pub use model::LinearModel;
 pub use params::{LinearParams, Optimizer};
 pub use predict::Predictor;
@@ -41,6 +41,7 @@ use crate::dataset::Target;
 use crate::error::{Error, Result};
 
 /// The table that a model is fitted on. All columns have the same length; there are sparse rows, or dense columns, or both.
+#[derive(Clone)]
 pub struct Input<'a> {
     pub sparse: Option<SparseRows<'a>>,
     /// Numeric columns beside the sparse rows, each a feature of its own, without nulls, NaN or infinite values.

@@ -26,7 +26,7 @@ impl Needed {
         let all = product(&[(problem.width + problem.dense.len() + 1) as u64, outputs]);
         // The best coefficients so far.
         let best = if params.early_stopping.is_some() { 8 } else { 0 };
-        let units = if problem.csr.as_ref().is_some_and(|c| c.has_values()) { 12 * problem.width as u64 } else { 0 };
+        let units = if problem.has_values { 12 * problem.width as u64 } else { 0 };
         let scores = product(&[8, rows, outputs]);
         let (host, device) = match params.optimizer {
             Optimizer::Lbfgs => {

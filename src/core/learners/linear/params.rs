@@ -1,7 +1,7 @@
 //! The parameters of sparse logistic regression: the one place where they, their defaults and their limits live.
 
 use crate::dataset::shared_params::learner_params;
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::metrics::{MetricKind, listed};
 use crate::params::Problems;
 use crate::params::limits::By;
@@ -120,6 +120,30 @@ impl LinearParams {
             let text = "counts only under optimizer=\"lbfgs\"; elsewhere `epochs` and `early_stopping` end a fit";
             problems.add(Error::parameter("tolerance", text));
         }
+    }
+
+    /// Checks that a fit can be made of rows in several processes.
+    ///
+    /// # Errors
+    /// Naming `optimizer`, where it takes rows one batch after the other.
+    ///
+    /// ```
+    /// use taiga_core::learners::linear::{LinearParams, Optimizer};
+    /// assert!(LinearParams::default().check_together().is_ok());
+    /// assert!(LinearParams { optimizer: Optimizer::Sgd, ..Default::default() }.check_together().is_err());
+    /// ```
+    pub fn check_together(&self) -> Result<()> {
+        let name = match self.optimizer {
+            Optimizer::Lbfgs => return Ok(()),
+            Optimizer::Sgd => "sgd",
+            Optimizer::Adagrad => "adagrad",
+            Optimizer::Ftrl => "ftrl",
+        };
+        let text = format!(
+            "\"{name}\" takes one batch of rows after the other, each from the coefficients that the one before has left, so processes would wait \
+             for each other at every batch: with `collective` use \"lbfgs\", which takes all rows at once"
+        );
+        Err(Error::parameter("optimizer", text))
     }
 
     /// Passes over the rows.

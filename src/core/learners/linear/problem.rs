@@ -6,12 +6,14 @@ use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
 use super::schema::check_numbering;
 use super::{Input, check_dense, model, schema};
+use crate::collective::fault;
 use crate::column::{Column, FeatureType};
 use crate::dataset::labels::Labels;
+use crate::dataset::own_rows::BlockMoves;
 use crate::dataset::target::TargetData;
-use crate::dataset::{Target, checks};
+use crate::dataset::{OwnRows, Target, checks};
 use crate::error::{Error, Result};
-use crate::numerics::reduce::total_weight;
+use crate::numerics::reduce::{sum as serial_sum, total_weight};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::{memory, pages};
 use std::borrow::Cow;
@@ -31,19 +33,28 @@ const SMALLEST: f64 = 1e-30;
 /// The coefficients of a vector stand by feature (sparse ones, dense columns, the intercept), and of each feature by output:
 /// `vector[feature * outputs + output]`.
 pub struct Problem<'a> {
-    /// All rows, held-out ones too; empty lists where there are none.
+    /// The rows of the table that are here: all of them where there are no other processes, else whole blocks of [`super::vectors::BLOCK`].
+    pub own: OwnRows<'a>,
+    /// These rows, held-out ones too; empty lists where there are none.
     pub csr: Option<Csr<'a>>,
     /// How many features the sparse rows have.
     pub width: usize,
     /// What their numbers were before they were numbered anew, ascending.
     pub numbers: Option<Vec<u64>>,
+    /// Whether entries have values, and how many entries there are, in all processes.
+    pub has_values: bool,
+    pub entries: usize,
     pub dense: &'a [Column<'a>],
+    /// How many rows are here.
     pub rows: usize,
     pub outputs: usize,
     pub codes: &'a [u32],
     /// 0 for held-out rows.
     pub weight: Option<Vec<f32>>,
-    /// The held-out rows' own (and the training rows') where they are not all 1.
+    /// The classes of all rows of the table, and their weights where `weight` has not all of them.
+    pub all_codes: &'a [u32],
+    weight_of_all: Option<Vec<f32>>,
+    /// The held-out rows' own (and the training rows') where they are not all 1, of all rows of the table.
     pub all_weights: Option<Vec<f32>>,
     /// Of the training rows.
     pub total_weight: f64,
@@ -63,9 +74,29 @@ impl Problem<'_> {
         (self.width + self.dense.len()) * self.outputs
     }
 
-    /// Returns the largest weight.
+    /// Returns the largest weight of all rows of the table.
     pub fn largest_weight(&self) -> f64 {
-        self.weight.as_ref().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }))
+        self.weight_of_training().map_or(1.0, |w| w.iter().fold(0.0, |m, w| if *w as f64 > m { *w as f64 } else { m }))
+    }
+
+    /// Returns the weights of all rows of the table, 0 for held-out ones.
+    fn weight_of_training(&self) -> Option<&[f32]> {
+        self.weight_of_all.as_deref().or(self.weight.as_deref())
+    }
+
+    /// Returns the total weight of a class.
+    pub(super) fn weight_of_class(&self, class: u32) -> f64 {
+        let weight = self.weight_of_training();
+        let weight = |i: usize| weight.map_or(1.0, |w| w[i] as f64);
+        serial_sum(self.all_codes.len(), |i| if self.all_codes[i] == class { weight(i) } else { 0.0 })
+    }
+
+    /// Returns the sums of blocks of rows that all processes have, those of this process being `own`.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn of_all_blocks(&self, own: Vec<f64>) -> Result<Vec<f64>> {
+        if self.own.is_whole() { Ok(own) } else { self.own.collective.gather(&own) }
     }
 
     /// Returns the weight of row `i`; 0 where it is held out.
@@ -82,15 +113,16 @@ pub struct Columns {
     pub dense: Vec<DenseFeature>,
 }
 
-/// Checks what can be checked before anything is read; returns the number of rows.
-pub fn check_table(input: &Input<'_>) -> Result<usize> {
-    let rows = check_columns(input)?;
+/// Checks what can be checked before anything is read, of a table of whose lists and dense columns there are `own` rows; returns the number
+/// of all.
+pub fn check_table(input: &Input<'_>, own: usize) -> Result<usize> {
+    let rows = check_columns(input, own)?;
     checks::check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
 /// Checks names, types and lengths of the columns; returns the number of rows.
-pub fn check_columns(input: &Input<'_>) -> Result<usize> {
+pub fn check_columns(input: &Input<'_>, own: usize) -> Result<usize> {
     let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
     schema::check_columns(&dense, input.sparse.is_some())?;
     let Target::Classes { codes, .. } = &input.target else {
@@ -98,7 +130,14 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
     };
     let rows = codes.len();
     let lengths = input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len()));
-    for (name, len) in lengths.chain(input.dense.iter().chain(&input.weight).map(|c| (c.name(), c.len()))) {
+    for (name, len) in lengths.chain(input.dense.iter().map(|c| (c.name(), c.len()))).filter(|_| own != rows) {
+        if len != own {
+            return Err(Error::column(name, format!("has {len} rows where this process has {own} of the table")));
+        }
+    }
+    let lengths =
+        input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len())).chain(input.dense.iter().map(|c| (c.name(), c.len())));
+    for (name, len) in lengths.filter(|_| own == rows).chain(input.weight.iter().map(|c| (c.name(), c.len()))) {
         if len != rows {
             return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
         }
@@ -107,7 +146,23 @@ pub fn check_columns(input: &Input<'_>) -> Result<usize> {
 }
 
 /// Returns the problem of a table for which [`check_table`] holds.
+///
+/// # Errors
+/// What is wrong with the table or the parameters, naming the column or the parameter.
 pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<(Problem<'a>, Columns)> {
+    problem_of_blocks(input, &BlockMoves::whole(input.target.rows()), params, pool)
+}
+
+/// Returns the problem of the rows that this process has after the `moves`, as the dense columns have been moved; the lists will be.
+///
+/// # Errors
+/// As [`problem`], and those of the collective.
+pub fn problem_of_blocks<'a>(
+    input: &'a Input<'a>,
+    moves: &BlockMoves<'a>,
+    params: &LinearParams,
+    pool: &ThreadPool,
+) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
     checks::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
@@ -120,16 +175,26 @@ pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPoo
         (Some(h), Some(w)) => Some(w.iter().zip(h).map(|(w, h)| if *h { 0.0 } else { *w }).collect()),
     };
     let total_weight = total_weight(codes.len(), weight.as_deref());
-    let (csr, width, numbers, sparse) = sparse(input, params, pool)?;
+    let Sparse { csr, has_values, entries, width, numbers, features } = sparse(input, moves, params, pool)?;
+    let own = moves.own;
+    let (weight, weight_of_all) = match weight {
+        Some(weight) if !own.is_whole() => (Some(weight[own.range()].to_vec()), Some(weight)),
+        weight => (weight, None),
+    };
     let problem = Problem {
+        own,
         csr,
+        has_values,
+        entries,
         width,
         numbers,
         dense: &input.dense,
-        rows: codes.len(),
+        rows: own.count,
         outputs: model::outputs(labels.len()),
-        codes,
+        codes: &codes[own.range()],
         weight,
+        all_codes: codes,
+        weight_of_all,
         all_weights,
         total_weight,
         l1: params.l1,
@@ -141,7 +206,7 @@ pub fn problem<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPoo
         let what = format!("a fit of {} features to {} classes", problem.width, labels.len());
         memory::check(&what, memory::product(&[36, cells]), "lower `hash_bits`, or fit to fewer classes")?;
     }
-    Ok((problem, Columns { labels, sparse, dense: dense(input) }))
+    Ok((problem, Columns { labels, sparse: features, dense: dense(input) }))
 }
 
 /// The features of a table for which [`check_columns`] holds, without their values.
@@ -152,20 +217,25 @@ pub struct Features {
 
 /// Checks the features; returns what a model says of them.
 pub fn features(input: &Input<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Features> {
-    let (.., sparse) = sparse(input, params, pool)?;
-    Ok(Features { sparse, dense: dense(input) })
+    let moves = BlockMoves::whole(input.target.rows());
+    Ok(Features { sparse: sparse(input, &moves, params, pool)?.features, dense: dense(input) })
 }
 
 fn dense(input: &Input<'_>) -> Vec<DenseFeature> {
     input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect()
 }
 
-/// Checks that the values of a dense column are of a size for which a coefficient can be found.
-fn check_sizes(name: &str, values: &[f64], params: &LinearParams) -> Result<()> {
+/// Checks that the values of a dense column are of a size for which a coefficient can be found; returns the largest. `first`: the rows of
+/// the table before them.
+fn check_sizes(name: &str, values: &[f64], first: usize) -> Result<f64> {
     if let Some(row) = values.iter().position(|x| x.abs() > LARGEST) {
-        return Err(too_large(name, values[row], row));
+        return Err(too_large(name, values[row], first + row));
     }
-    let largest = values.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+    Ok(values.iter().fold(0.0f64, |m, x| m.max(x.abs())))
+}
+
+/// Checks that the largest value of a dense column is not so small that its coefficient would be too large.
+fn check_largest(name: &str, largest: f64, params: &LinearParams) -> Result<()> {
     if largest > 0.0 && largest < SMALLEST && params.l1 == 0.0 && params.l2 == Some(0.0) {
         let message = format!("its largest value is {largest:e}: without a penalty its coefficient would be beyond 1e30; scale the column");
         return Err(Error::column(name, message).of_values());
@@ -173,38 +243,65 @@ fn check_sizes(name: &str, values: &[f64], params: &LinearParams) -> Result<()> 
     Ok(())
 }
 
+/// Checks the dense columns.
+fn check_dense_columns(input: &Input<'_>, own: &OwnRows<'_>, params: &LinearParams) -> Result<()> {
+    let mut largest = vec![];
+    for column in &input.dense {
+        let values = column.to_f64();
+        check_dense(column.name(), &values)?;
+        largest.push(check_sizes(column.name(), &values, own.first)?);
+        if own.is_whole() {
+            check_largest(column.name(), largest[largest.len() - 1], params)?;
+        }
+    }
+    if own.is_whole() {
+        return Ok(());
+    }
+    let all = own.collective.gather(&largest)?;
+    let of_all = |column: usize| all.iter().skip(column).step_by(input.dense.len()).fold(0.0f64, |m, x| m.max(*x));
+    input.dense.iter().enumerate().try_for_each(|(i, column)| check_largest(column.name(), of_all(i), params))
+}
+
 fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
     Error::column(name, format!("the value {value:e} in row {row} is beyond 1e18, where its square drowns all others: scale the values"))
         .of_values()
 }
 
-type Sparse<'a> = (Option<Csr<'a>>, usize, Option<Vec<u64>>, Option<SparseFeatures>);
+/// The sparse rows, and what is known of those of all processes.
+#[derive(Default)]
+struct Sparse<'a> {
+    csr: Option<Csr<'a>>,
+    has_values: bool,
+    entries: usize,
+    width: usize,
+    numbers: Option<Vec<u64>>,
+    features: Option<SparseFeatures>,
+}
 
 /// Returns the sparse rows. Checks the dense columns too.
-fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
-    for column in &input.dense {
-        let values = column.to_f64();
-        check_dense(column.name(), &values)?;
-        check_sizes(column.name(), &values, params)?;
-    }
+fn sparse<'a>(input: &'a Input<'a>, moves: &BlockMoves<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
+    let own = &moves.own;
+    check_dense_columns(input, own, params)?;
     let holds_texts = |s: &SparseRows<'_>| s.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
     check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), holds_texts(s))), params)?;
-    let Some(sparse) = &input.sparse else { return Ok((None, 0, None, None)) };
+    let Some(sparse) = &input.sparse else { return Ok(Sparse::default()) };
     let texts = holds_texts(sparse);
     let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
-    let mut csr = Csr::new(sparse, hash_bits, pool)?;
+    let mut csr = Csr::new(sparse, hash_bits, pool)?.moved(moves)?;
     if let (Some(column), Some((row, x))) = (&sparse.values, csr.find_value(|x| x.abs() > LARGEST)) {
-        return Err(too_large(&column.name, x as f32, row));
+        return Err(too_large(&column.name, x as f32, own.first + row));
     }
-    csr.forget_ones();
-    let largest = csr.largest();
+    let Totals { has_values, entries, largest } = Totals::of(&csr, own)?;
+    if !has_values {
+        csr.forget_values();
+    }
     if let (Some(features), Some(largest)) = (params.features, largest)
         && largest >= features
         && let Some((row, number)) = csr.find(|k| k >= features)
     {
         return Err(Error::column(
             &sparse.features.name,
-            format!("the feature number {number} in row {row} is not below features={features}"),
+            format!("the feature number {number} in row {} is not below features={features}", own.first + row),
         )
         .of_values());
     }
@@ -216,16 +313,42 @@ fn sparse<'a>(input: &'a Input<'a>, params: &LinearParams, pool: &ThreadPool) ->
         Some(bits) => Numbering::Hashed { bits },
         None => Numbering::Numbers { features: params.features.unwrap_or(limit) },
     };
-    let many = limit > ARRAY_FEATURES.max(2 * csr.entries() as u64).min(u32::MAX as u64);
-    let numbers = many.then(|| renumber(&mut csr)).transpose()?;
+    let many = limit > ARRAY_FEATURES.max(2 * entries as u64).min(u32::MAX as u64);
+    let numbers = many.then(|| renumber(&mut csr, own)).transpose()?;
     let width = numbers.as_ref().map_or(limit as usize, Vec::len);
     let features =
         SparseFeatures { column: sparse.features.name.clone(), values: sparse.values.as_ref().map(|v| v.name.clone()), numbering };
-    Ok((Some(csr), width, numbers, Some(features)))
+    Ok(Sparse { csr: Some(csr), has_values, entries, width, numbers, features: Some(features) })
 }
 
-/// Numbers the features that occur from 0 in ascending order; returns what they were.
-fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
+/// What is known of the entries of all processes.
+struct Totals {
+    has_values: bool,
+    entries: usize,
+    /// The largest feature number.
+    largest: Option<u64>,
+}
+
+impl Totals {
+    fn of(csr: &Csr<'_>, own: &OwnRows<'_>) -> Result<Totals> {
+        let here = (!csr.has_only_ones(), csr.entries() as u64, csr.largest());
+        if own.is_whole() {
+            return Ok(Totals { has_values: here.0, entries: csr.entries(), largest: here.2 });
+        }
+        let mut all = Totals { has_values: false, entries: 0, largest: None };
+        for bytes in own.collective.gather_bytes(&postcard::to_allocvec(&here).map_err(|error| fault(error.to_string()))?)? {
+            let (has_values, entries, largest): (bool, u64, Option<u64>) =
+                postcard::from_bytes(&bytes).map_err(|error| fault(format!("totals that can't be read: {error}")))?;
+            all.has_values |= has_values;
+            all.entries = all.entries.saturating_add(entries as usize);
+            all.largest = all.largest.max(largest);
+        }
+        Ok(all)
+    }
+}
+
+/// Numbers the features that occur in some process from 0 in ascending order; returns what they were.
+fn renumber(csr: &mut Csr<'_>, own: &OwnRows<'_>) -> Result<Vec<u64>> {
     let what = format!("numbering the features of {} entries anew", csr.entries());
     let _reserved = memory::reserve(&what, 12 * csr.entries() as u64, "number features from 0 on")?;
     let mut numbers = pages::try_with_capacity("the numbers of the features", csr.entries())?;
@@ -237,6 +360,19 @@ fn renumber(csr: &mut Csr<'_>) -> Result<Vec<u64>> {
     }
     numbers.sort_unstable();
     numbers.dedup();
+    if !own.is_whole() {
+        let sent: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+        numbers.clear();
+        for bytes in own.collective.gather_bytes(&sent)? {
+            let (all, rest) = bytes.as_chunks::<8>();
+            if !rest.is_empty() {
+                return Err(fault("a process sends numbers of features that can't be read"));
+            }
+            numbers.extend(all.iter().map(|bytes| u64::from_le_bytes(*bytes)));
+        }
+        numbers.sort_unstable();
+        numbers.dedup();
+    }
     if numbers.len() > u32::MAX as usize {
         return Err(Error::Memory(format!("{} different features; at most {} can be fitted", numbers.len(), u32::MAX)));
     }

@@ -5,9 +5,10 @@ use super::model::LinearModel;
 use super::predict::Predictor;
 use super::problem::Problem;
 use super::rows::SparseRows;
-use super::vectors::sum;
+use super::vectors::block_sums;
 use crate::column::Column;
 use crate::error::{Error, Result};
+use crate::numerics::reduce::add_in_order;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::shap::{Explanation, Terms};
 
@@ -24,8 +25,12 @@ pub struct ShapValues {
 
 /// Computes what each column gives to each output's score in the mean of the training rows, `[column * outputs + output]`, that of
 /// lists before the dense ones; `vector` as [`Problem`] has it.
-pub(super) fn training_means(problem: &Problem<'_>, vector: &[f64], pool: &ThreadPool) -> Vec<f64> {
+///
+/// # Errors
+/// Those of the collective.
+pub(super) fn training_means(problem: &Problem<'_>, vector: &[f64], pool: &ThreadPool) -> Result<Vec<f64>> {
     let outputs = problem.outputs;
+    let sum = |value: &(dyn Fn(usize) -> f64 + Sync)| problem.of_all_blocks(block_sums(pool, problem.rows, value)).map(add_in_order);
     let mut means = vec![];
     if let Some(csr) = &problem.csr {
         let of_row = |i: usize, output: usize| -> f64 {
@@ -37,7 +42,7 @@ pub(super) fn training_means(problem: &Problem<'_>, vector: &[f64], pool: &Threa
             }
         };
         for output in 0..outputs {
-            means.push(sum(pool, problem.rows, |i| problem.weight(i) * of_row(i, output)) / problem.total_weight);
+            means.push(sum(&|i| problem.weight(i) * of_row(i, output))? / problem.total_weight);
         }
     }
     let dense = &vector[problem.width * outputs..problem.intercepts()];
@@ -46,10 +51,10 @@ pub(super) fn training_means(problem: &Problem<'_>, vector: &[f64], pool: &Threa
         let values = column.borrow_f64(0, problem.rows, &mut values);
         // What is held out weighs nothing, whatever stands there.
         let weighed = |i: usize| if problem.weight(i) == 0.0 { 0.0 } else { problem.weight(i) * values[i] };
-        let mean = sum(pool, problem.rows, weighed) / problem.total_weight;
+        let mean = sum(&weighed)? / problem.total_weight;
         means.extend(weights.iter().map(|w| w * mean));
     }
-    means
+    Ok(means)
 }
 
 impl ShapValues {

@@ -96,9 +96,12 @@ pub struct Task<'p, 'a> {
 
 impl<'p, 'a> Task<'p, 'a> {
     /// Finds units and precision of a problem.
-    pub fn new(problem: &'p Problem<'a>, pool: &'p ThreadPool, monitor: &'p dyn Monitor) -> Self {
-        let feature_scale = FeatureScale::new(problem.csr.as_ref(), problem.width, pool);
-        Task { problem, pool, monitor, feature_scale, precision: Precision::of(problem) }
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn new(problem: &'p Problem<'a>, pool: &'p ThreadPool, monitor: &'p dyn Monitor) -> Result<Self> {
+        let feature_scale = FeatureScale::new(problem, pool)?;
+        Ok(Task { problem, pool, monitor, feature_scale, precision: Precision::of(problem) })
     }
 
     /// Returns whether to stop.

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Mutex;
 
 /// Elements that a thread takes at a time. Sums are made of the sums of such blocks, so results depend on it.
-const BLOCK: usize = 1 << 14;
+pub const BLOCK: usize = 1 << 14;
 
 /// Calls `work(range, out[range])` for every block of `out`; returns the sum of what it gives, added in order.
 pub fn map(pool: &ThreadPool, out: &mut [f64], work: impl Fn(Range<usize>, &mut [f64]) -> f64 + Sync) -> f64 {
@@ -25,8 +25,12 @@ pub fn map(pool: &ThreadPool, out: &mut [f64], work: impl Fn(Range<usize>, &mut 
 
 /// Computes Σ `value(i)` over `0..n`.
 pub fn sum(pool: &ThreadPool, n: usize, value: impl Fn(usize) -> f64 + Sync) -> f64 {
-    let sums = pool.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value));
-    add_in_order(sums)
+    add_in_order(block_sums(pool, n, value))
+}
+
+/// Computes Σ `value(i)` over each block of `0..n`, in their order.
+pub fn block_sums(pool: &ThreadPool, n: usize, value: impl Fn(usize) -> f64 + Sync) -> Vec<f64> {
+    pool.deal(n.div_ceil(BLOCK), || (), |_, b| lanes(b * BLOCK..n.min((b + 1) * BLOCK), &value))
 }
 
 /// Computes Σ `value(i)` over a range, as eight sums of every eighth element, so that additions need not wait for each other.

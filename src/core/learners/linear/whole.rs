@@ -34,11 +34,11 @@ pub struct Precision {
 impl Precision {
     /// Returns what suits a problem, by exact statistics of it.
     pub fn of(problem: &Problem<'_>) -> Precision {
-        let entries = problem.csr.as_ref().map_or(0, |c| c.entries());
+        let entries = problem.entries;
         // 2^bits times the entries stays below 2^62; and `round64` takes 51 bits.
         let bits = 50.min(62 - (64 - (entries as u64).leading_zeros() as i32));
-        let even = problem.largest_weight() <= MOST_WEIGHT * (problem.total_weight / problem.rows as f64);
-        let plain = problem.csr.as_ref().is_some_and(|c| !c.has_values());
+        let even = problem.largest_weight() <= MOST_WEIGHT * (problem.total_weight / problem.all_codes.len() as f64);
+        let plain = problem.csr.is_some() && !problem.has_values;
         let whole = plain && entries >= MANY && even;
         Precision { whole, bits: if whole { bits.min(BITS) } else { bits } }
     }

@@ -54,6 +54,7 @@ mod forest {
     mod envelope;
     mod fit;
     mod grow;
+    mod together;
 }
 
 mod linear {
@@ -61,4 +62,5 @@ mod linear {
     mod envelope;
     mod lbfgs;
     mod problem;
+    mod together;
 }

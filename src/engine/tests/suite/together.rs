@@ -1,36 +1,19 @@
 //! Fits whose rows lie in several processes: each has the features of its rows, and comes to the bytes of one fit of all rows.
 
-use taiga_engine::collective::tcp::{TcpCollective, TcpOptions};
+use std::time::Duration;
 use taiga_engine::collective::{Collective, local};
-use taiga_engine::column::{Column, FeatureType};
+use taiga_engine::column::Column;
 use taiga_engine::dataset::{Input, OwnRows, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_engine::{Error, Result};
 use taiga_testing::continued::{Kept, longer};
 use taiga_testing::random_fits::{RandomFit, cases};
+use taiga_testing::together::{deal, over_tcp, own_columns};
 use taiga_testing::{Dice, Table, params, table};
-
-/// Deals rows to so many processes in order: most of all sizes, some without any, one with a single row.
-fn deal(rows: usize, world: usize, dice: &mut Dice) -> Vec<usize> {
-    let mut ends: Vec<usize> = (1..world).map(|_| dice.below(rows as u64 + 1) as usize).collect();
-    if let [first, ..] = &mut ends[..] {
-        *first = [0, 1, rows, *first, *first][dice.below(5) as usize];
-    }
-    if ends.len() > 1 && dice.chance(0.5) {
-        ends[1] = (ends[0] + dice.below(2) as usize).min(rows);
-    }
-    ends.push(rows);
-    ends.sort_unstable();
-    ends
-}
 
 /// Returns the table as a process has it: all of its target and categories, and the numbers of its own rows.
 fn of_shard<'a>(input: &'a Input<'a>, rows: std::ops::Range<usize>) -> Input<'a> {
-    let part = |column: &Column<'a>| match column.dtype() {
-        FeatureType::Categorical => column.clone(),
-        _ => column.slice(rows.start, rows.len()),
-    };
-    input.with_features(input.features.iter().map(part).collect())
+    input.with_features(own_columns(&input.features, &rows))
 }
 
 /// Fits as one of the processes between which `end` is.
@@ -252,25 +235,6 @@ fn what_one_process_alone_has_counts_in_all() {
     }
 }
 
-/// Returns the ends of an exchange over the loopback.
-fn over_tcp(world: usize, port_of: &str) -> Vec<TcpCollective> {
-    let join = |rank: usize| {
-        let options = TcpOptions {
-            rank,
-            world,
-            address: port_of.into(),
-            secret: "larch".into(),
-            job: "suite".into(),
-            timeout: std::time::Duration::from_secs(20),
-        };
-        TcpCollective::join(&options).expect("all come")
-    };
-    std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..world).map(|rank| scope.spawn(move || join(rank))).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
-    })
-}
-
 /// Proves the same over the network, with rounds that are not told, and with large and small tables.
 #[test]
 fn rows_of_a_fit_may_lie_behind_a_network() {
@@ -283,7 +247,7 @@ fn rows_of_a_fit_may_lie_behind_a_network() {
         let whole = fit(&input, &params, &Quiet).expect("a fit").to_bytes();
         for world in [2, 3] {
             let ends = deal(rows, world, &mut Dice::new(rows as u64));
-            for made in fit_together(&input, &params, over_tcp(world, &address), &ends) {
+            for made in fit_together(&input, &params, over_tcp(world, &address, Duration::from_secs(20)), &ends) {
                 assert!(made.expect("a fit") == whole, "{rows} rows in {ends:?}");
             }
         }

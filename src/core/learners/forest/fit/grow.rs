@@ -1,7 +1,8 @@
 //! Growing the trees of a forest: which device does it, the memory that it takes, the trees themselves, what they predict out
 //! of bag, and the forest that they become.
 
-use crate::dataset;
+use crate::collective::pulse::with_pulse;
+use crate::dataset::{self, OwnRows};
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::learners::forest::codes::{Code, Meaning, Rank, View};
@@ -11,13 +12,14 @@ use crate::learners::forest::oob::{self, Truth, Walker};
 use crate::learners::forest::params::{Criterion, Splitter};
 use crate::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, Limits, Targets};
 use crate::learners::forest::table::{self, CodeTable};
+use crate::learners::forest::together::{self, Measured};
 use crate::learners::forest::{Forest, ForestParams, Monitor, bootstrap};
 use crate::memory::{self, Reservation, product, sum};
 use crate::model::Feature;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The table and the parameters of a forest's fit, which its steps share.
@@ -25,6 +27,8 @@ pub(super) struct ForestFit<'a, 'c, D> {
     pub(super) pool: &'a ThreadPool,
     pub(super) table: &'a dataset::Input<'c>,
     pub(super) params: &'a ForestParams,
+    /// The rows of the numeric features that this process has.
+    pub(super) own: OwnRows<'a>,
     pub(super) criterion: Criterion,
     pub(super) devices: &'a D,
     pub(super) monitor: &'a dyn Monitor,
@@ -40,9 +44,6 @@ struct Growing<'a, K, C, G> {
     interrupted: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// A tree, and the rise of its error for each feature that is shuffled, where that is measured.
-type Measured = (GrowingTree, Option<Vec<f64>>);
-
 /// The trees of a forest, and each feature's permutation importance.
 struct GrownForest {
     parts: Vec<GrowingTree>,
@@ -52,7 +53,7 @@ struct GrownForest {
 impl<D: ForestDevices> ForestFit<'_, '_, D> {
     /// The device, of which the monitor is told.
     fn place(&self, refused: Option<&str>) -> Result<Place> {
-        let rows = self.table.features[0].len();
+        let rows = self.table.target.rows();
         let drawn = self.params.features_drawn(self.table.features.len(), self.table.target.labels().is_some());
         let levels = (rows.ilog2() + 1).min(self.params.depth.unwrap_or(u32::MAX));
         let values = rows as f64 * drawn as f64 * levels as f64 * self.params.trees as f64;
@@ -83,15 +84,15 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
-                let table = table::binned(self.pool, self.table, &self.params.border_params(), interrupted)?;
+                let table = table::binned(self.pool, self.table, &self.own, &self.params.border_params(), interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Exact => {
-                let table = table::ranked::<u32>(self.pool, self.table, self.params, interrupted)?;
+                let table = table::ranked::<u32>(self.pool, self.table, &self.own, self.params, interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Random => {
-                let table = table::ranked::<Rank>(self.pool, self.table, self.params, interrupted)?;
+                let table = table::ranked::<Rank>(self.pool, self.table, &self.own, self.params, interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
         }
@@ -100,7 +101,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
     /// Bytes of the codes, and of the larger of what is needed beside them: what values are ranked by, for each thread; or sums of
     /// predictions out of bag together with `growing`. (The predictions take the sums' place, block after block.) No less than that.
     fn table_bytes(&self, growing: u64, outputs: usize) -> u64 {
-        let (rows, features) = (self.table.features[0].len() as u64, self.table.features.len() as u64);
+        let (rows, features) = (self.table.target.rows() as u64, self.table.features.len() as u64);
         // By feature and by row; or ranks.
         let (code, ranking) = match self.params.splitter {
             Splitter::Histogram => (2, 0),
@@ -112,7 +113,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
 
     /// Bytes of the rows of the trees that grow at the same time: how often each is drawn, and those that are, twice.
     fn growing_bytes<K: Impurity>(&self, kind: &K) -> u64 {
-        let rows = self.table.features[0].len();
+        let rows = self.table.target.rows();
         let weigh = (0..rows as u32).filter(|row| kind.entry(*row, 1).is_some()).count() as f64;
         // A little less than the share of the rows that is drawn.
         let drawn = self.params.bootstrap.draws(rows).map_or(1.0, |d| 0.95 * (1.0 - (-(d as f64) / rows as f64).exp()));
@@ -125,7 +126,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
     /// # Errors
     /// [`Error::Memory`].
     fn reserve(&self, bytes: u64) -> Result<Reservation> {
-        let (rows, features, threads) = (self.table.features[0].len(), self.table.features.len(), self.pool.size());
+        let (rows, features, threads) = (self.table.target.rows(), self.table.features.len(), self.pool.size());
         let less = match self.params.splitter {
             Splitter::Histogram => "lower `n_threads`, or fit on fewer rows or features",
             Splitter::Exact | Splitter::Random => "use splitter=\"histogram\", lower `n_threads`, or fit on fewer rows or features",
@@ -158,7 +159,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
     }
 
     fn view<'t, C: Code>(&self, table: &'t CodeTable<C>) -> View<'t, C> {
-        let stride = self.table.features[0].len();
+        let stride = self.table.target.rows();
         View { features: &table.features, splitter: self.params.splitter, codes: &table.codes, by_row: &table.by_row, stride, decode: None }
     }
 
@@ -195,6 +196,9 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
         let GrownForest { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
+        if let (Some(sums), false) = (&mut sums, self.own.is_whole()) {
+            sums.add_others(self.own.collective)?;
+        }
         let oob = sums.map(|sums| sums.finish(truth));
         let borders = borders_used(&parts, view.features.len());
         let (mut sets, mut known) = (vec![], HashMap::new());
@@ -209,7 +213,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
                 _ => None,
             },
         };
-        Ok(Forest {
+        let forest = Forest {
             params: self.params.recorded(),
             criterion: self.criterion,
             target: self.table.target_name.clone(),
@@ -223,11 +227,16 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             oob,
             permutation,
             provenance: Provenance::default(),
-        })
+        };
+        if !self.own.is_whole() {
+            // What others have grown is held to what bytes are.
+            forest.validate()?;
+        }
+        Ok(forest)
     }
 
-    /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones. Trees that are `ready`
-    /// are only measured. `sums`: to which rows out of bag are to be added.
+    /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones; those of other processes come from there.
+    /// Trees that are `ready` are only measured. `sums`: to which rows out of bag are to be added.
     fn trees<K: Impurity, C: Code>(
         &self,
         kind: &K,
@@ -237,7 +246,27 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         sums: Option<&oob::PredictionSums>,
         asked_to_stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<GrownForest> {
-        let params = self.params;
+        let grown = with_pulse(self.own.collective, |lost| self.own_trees(kind, truth, view, ready, sums, &|| lost() || asked_to_stop()))?;
+        let grown = together::gather_trees(&self.own, grown, self.params.trees, view.features)?;
+        let (parts, measured): (Vec<GrowingTree>, Vec<Option<Vec<f64>>>) = grown.into_iter().unzip();
+        let permutation = self.params.permutation_importance.then(|| {
+            let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
+            let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
+            (0..view.features.len()).map(mean).collect()
+        });
+        Ok(GrownForest { parts, permutation })
+    }
+
+    /// The trees that this process grows, in their order.
+    fn own_trees<K: Impurity, C: Code>(
+        &self,
+        kind: &K,
+        truth: &Truth<'_>,
+        view: View<'_, C>,
+        ready: &[Mutex<Option<GrowingTree>>],
+        sums: Option<&oob::PredictionSums>,
+        asked_to_stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Vec<Measured>> {
         let stop = AtomicBool::new(false);
         let interrupted = || {
             if !stop.load(Ordering::Relaxed) && asked_to_stop() {
@@ -245,34 +274,26 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             }
             stop.load(Ordering::Relaxed)
         };
+        let trees: Vec<u32> = together::own_trees(&self.own, self.params.trees).collect();
         let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
         let parallel = self.pool.size() > 1;
         let grower = self.devices.grower(GrowerTask { kind, view, limits, parallel, interrupted: &interrupted });
         let growing = Growing { grower: &grower, kind, view, interrupted: &interrupted };
-        let (next, done) = (AtomicU32::new(0), Mutex::new(0));
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(0));
         let shares = self.pool.each(|_| {
             let (mut mine, mut buffers) = (vec![], (vec![], vec![]));
             loop {
-                let tree = next.fetch_add(1, Ordering::Relaxed);
-                if tree >= params.trees {
-                    return Ok(mine);
-                }
+                let Some(&tree) = trees.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(mine) };
                 let ready = ready.get(tree as usize).and_then(|part| part.lock().unwrap_or_else(PoisonError::into_inner).take());
                 mine.push((tree, self.tree(&growing, truth, sums, tree, ready, &mut buffers)?));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 *done += 1;
-                self.monitor.round(*done, params.trees, None);
+                self.monitor.round(*done, trees.len() as u32, None);
             }
         });
         let mut grown: Vec<(u32, Measured)> = shares.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
         grown.sort_unstable_by_key(|g| g.0);
-        let (parts, measured): (Vec<GrowingTree>, Vec<Option<Vec<f64>>>) = grown.into_iter().map(|g| g.1).unzip();
-        let permutation = params.permutation_importance.then(|| {
-            let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
-            let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
-            (0..view.features.len()).map(mean).collect()
-        });
-        Ok(GrownForest { parts, permutation })
+        Ok(grown.into_iter().map(|g| g.1).collect())
     }
 
     /// One tree, and the rise of its error for each feature that is shuffled.

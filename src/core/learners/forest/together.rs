@@ -1,0 +1,104 @@
+//! Forests that several processes grow together: each has the codes of all rows, grows every `world`-th tree, and gets the others'.
+//!
+//! Numeric features lie where their rows are; their codes, of which a value has a few bytes, go to all processes once. So a tree grows in one
+//! process as it grows where there is no other, and nothing crosses the network while it does.
+
+use super::codes::Coded;
+use super::growing::GrowingTree;
+use crate::collective::{bytes_of, fault, numbers_of};
+use crate::column::Column;
+use crate::dataset::OwnRows;
+use crate::error::Result;
+use std::ops::Range;
+
+/// A tree, and the rise of its error for each feature that is shuffled, where that is measured.
+pub type Measured = (GrowingTree, Option<Vec<f64>>);
+
+/// Bytes of all rows that are sent at a time, about.
+const BYTES: usize = 256 << 20;
+
+/// Returns how many features of `rows` rows, of so many bytes a value, are sent at a time.
+pub fn at_once(rows: usize, size: usize) -> usize {
+    (BYTES / (rows * size).max(1)).max(1)
+}
+
+/// Fills in the codes of other processes' rows: those of the features `features` in `codes`, which lie feature after feature, `all` a feature.
+///
+/// # Errors
+/// Those of the collective.
+pub fn gather_codes(own: &OwnRows<'_>, features: &[usize], all: usize, codes: &mut [u8]) -> Result<()> {
+    let each = own.of_each()?;
+    for features in features.chunks(at_once(all, 1)) {
+        let sent: Vec<u8> = features.iter().flat_map(|f| &codes[f * all..][own.range()]).copied().collect();
+        for (rows, bytes) in each.iter().zip(own.collective.gather_bytes(&sent)?) {
+            check_length(bytes.len(), features.len() * rows.len())?;
+            for (k, f) in features.iter().enumerate() {
+                codes[f * all..][rows.clone()].copy_from_slice(&bytes[k * rows.len()..][..rows.len()]);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns the values of all rows of some columns, of which this process has its own.
+///
+/// # Errors
+/// Those of the collective.
+pub fn gather_values(own: &OwnRows<'_>, columns: &[Column<'_>]) -> Result<Vec<Vec<f64>>> {
+    let each = own.of_each()?;
+    let sent: Vec<f64> = columns.iter().flat_map(Column::to_f64).collect();
+    let sent = bytes_of(&sent);
+    let mut out = vec![vec![]; columns.len()];
+    for (rows, bytes) in each.iter().zip(own.collective.gather_bytes(&sent)?) {
+        let values = numbers_of(&bytes)?;
+        check_length(values.len(), columns.len() * rows.len())?;
+        out.iter_mut().enumerate().for_each(|(k, out)| out.extend_from_slice(&values[k * rows.len()..][..rows.len()]));
+    }
+    Ok(out)
+}
+
+fn check_length(sent: usize, expected: usize) -> Result<()> {
+    if sent == expected { Ok(()) } else { Err(fault(format!("a process sends {sent} values of its rows where it has {expected}"))) }
+}
+
+/// Returns the trees that this process grows.
+pub fn own_trees(own: &OwnRows<'_>, trees: u32) -> std::iter::StepBy<Range<u32>> {
+    (own.collective.rank() as u32..trees).step_by(own.collective.world())
+}
+
+/// Returns all trees in their order, of which this process has grown [its own](own_trees).
+///
+/// # Errors
+/// Those of the collective; for trees that are none.
+pub fn gather_trees(own: &OwnRows<'_>, grown: Vec<Measured>, trees: u32, features: &[Coded]) -> Result<Vec<Measured>> {
+    if own.is_whole() {
+        return Ok(grown);
+    }
+    let (rank, world) = (own.collective.rank(), own.collective.world());
+    let mut all = Vec::with_capacity(trees as usize);
+    let mut grown = grown.into_iter();
+    // As many at a time as there are processes, so that messages are no longer than a tree.
+    for first in (0..trees as usize).step_by(world) {
+        let mut tree = grown.next();
+        let sent = postcard::to_allocvec(&tree).map_err(|error| fault(error.to_string()))?;
+        let count = world.min(trees as usize - first);
+        for (of, bytes) in own.collective.gather_bytes(&sent)?.into_iter().enumerate().take(count) {
+            let received = if of == rank { tree.take() } else { postcard::from_bytes(&bytes).ok().flatten() };
+            all.push(received.filter(|tree| is_of(tree, features)).ok_or_else(|| fault(format!("rank {of} sends a tree that is none")))?);
+        }
+    }
+    Ok(all)
+}
+
+/// Returns whether a tree asks about the table's features as their kinds are asked about. (Whether it is a tree, the whole forest's
+/// [`validate`](super::Forest::validate) says.)
+fn is_of((tree, measured): &Measured, features: &[Coded]) -> bool {
+    let asks = |node: &super::growing::RawNode| {
+        let is_categorical = features.get(node.feature as usize).map(Coded::is_categorical);
+        match node.set {
+            Some(set) => is_categorical == Some(true) && (set as usize) < tree.sets.len(),
+            None => is_categorical == Some(false),
+        }
+    };
+    tree.nodes.iter().all(asks) && measured.as_ref().is_none_or(|measured| measured.len() == features.len())
+}
