@@ -157,7 +157,7 @@ fn trees_of_numbers() {
 }
 
 fn trees_of_classes() {
-    trees(&of_classes(400_000, 3, 30), json!({ "rounds": 1, "depth": 1, "n_threads": 2, "device": "cpu", "border_sample": 1000 }));
+    trees(&of_classes(120_000, 3, 100), json!({ "rounds": 1, "depth": 1, "n_threads": 2, "device": "cpu", "border_sample": 1000 }));
 }
 
 fn trees_of_categories() {
