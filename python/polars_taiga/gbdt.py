@@ -470,9 +470,9 @@ def fit_gbdt(
         et al., "Extremely randomized trees", 2006). (LightGBM: the same.)
     random_strength
         How much noise is on the scores by which features are compared, drawn for each feature and node (under
-        `"symmetric"` each level), in units of what a split gains by chance; default 0: none. It falls as rounds come
-        together. On the CPU alone yet: with `device="cuda"` it is an error. (CatBoost: the same, 1 by default, where the
-        noise is drawn for each border as well.)
+        `"symmetric"` each level), in units of what a split gains by chance; default 0: none. It falls as rounds
+        come together. On the CPU alone yet: with `device="cuda"` it is an error. (CatBoost: the same, 1 by default,
+        where noise is drawn for each border as well.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

@@ -204,7 +204,7 @@ def test_bayesian_weights_of_no_temperature_are_all_one(policy: Any) -> None:
 
 @policies
 def test_bayesian_weights_keep_all_rows_and_estimate_leaves_without_bias(policy: Any) -> None:
-    """The mean prediction over seeds comes near to the mean target of each group, the further apart the weights the less near."""
+    """The mean prediction over seeds comes near to each group's mean target, the further apart the weights the less."""
     rng = np.random.default_rng(1)
     group = rng.integers(0, 3, 900)
     df = pl.DataFrame({"x": group.astype(float), "y": group * 2.0 + rng.exponential(size=900)})
@@ -213,9 +213,7 @@ def test_bayesian_weights_keep_all_rows_and_estimate_leaves_without_bias(policy:
     params: dict[str, Any] = {"rounds": 30, "policy": policy, "row_sample": "bayesian", "l2": 0.0}
     spread = []
     for temperature in (0.3, 1.0, 3.0):
-        models = [
-            df.taiga.fit_gbdt("y", "x", seed=s, bagging_temperature=temperature, **params) for s in range(6)
-        ]
+        models = [df.taiga.fit_gbdt("y", "x", seed=s, bagging_temperature=temperature, **params) for s in range(6)]
         assert leaves_of(models[0]).group_by("tree").agg(pl.col("count").sum())["count"].max() == 900
         found = np.array([predict(grid, model) for model in models])
         np.testing.assert_allclose(found.mean(axis=0), means, atol=0.15 if temperature < 3 else 0.5)
@@ -252,7 +250,9 @@ def test_a_node_looks_at_one_border_of_each_feature(policy: Any) -> None:
     rng = np.random.default_rng(4)
     df = pl.DataFrame({"x": np.repeat(np.arange(8.0), 50)}).with_columns(y=pl.Series(rng.normal(size=400)))
     params: dict[str, Any] = {"rounds": 1, "depth": 1, "policy": policy, "l2": 0.0, "min_child_weight": 0.0}
-    borders = [inner_of(df.taiga.fit_gbdt("y", "x", seed=s, extra_trees=True, **params))["border"][0] for s in range(140)]
+    borders = [
+        inner_of(df.taiga.fit_gbdt("y", "x", seed=s, extra_trees=True, **params))["border"][0] for s in range(140)
+    ]
     assert sorted(set(borders)) == [0.5, 1.5, 2.5, 3.5, 4.5, 5.5, 6.5]
     assert min(borders.count(border) for border in set(borders)) >= 8
     assert len({inner_of(df.taiga.fit_gbdt("y", "x", seed=s, **params))["border"][0] for s in range(20)}) == 1
@@ -279,7 +279,14 @@ def test_extra_trees_are_as_accurate_as_lightgbms(leaves: int) -> None:
     ours, theirs = [], []
     for seed in range(4):
         model = train.taiga.fit_gbdt(
-            "y", names(df), rounds=100, policy="leafwise", leaves=leaves, extra_trees=True, min_data_in_leaf=5, seed=seed
+            "y",
+            names(df),
+            rounds=100,
+            policy="leafwise",
+            leaves=leaves,
+            extra_trees=True,
+            min_data_in_leaf=5,
+            seed=seed,
         )
         ours.append(rmse(predict(test, model), test["y"]))
         peer = lightgbm.LGBMRegressor(

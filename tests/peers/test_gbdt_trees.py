@@ -300,7 +300,9 @@ def test_the_more_values_are_smoothed_the_less_do_leaves_differ(policy: Any) -> 
     assert spread == sorted(spread, reverse=True)
     assert spread[-1] < 1e-3 * spread[0]
     free = df.taiga.fit_gbdt("y", names(df), **fit)
-    np.testing.assert_array_equal(predict(df, free), predict(df, df.taiga.fit_gbdt("y", names(df), path_smooth=0, **fit)))
+    np.testing.assert_array_equal(
+        predict(df, free), predict(df, df.taiga.fit_gbdt("y", names(df), path_smooth=0, **fit))
+    )
 
 
 @policies
@@ -314,9 +316,7 @@ def test_no_leaf_is_larger_than_max_delta_step(policy: Any, loss: Any) -> None:
     values = leaves_of(df.taiga.fit_gbdt(target, names(df), max_delta_step=2 * most, **fit))["value"].abs()
     assert values.max() == pytest.approx(most, rel=1e-5)
     far = df.taiga.fit_gbdt(target, names(df), max_delta_step=1e6, **fit)
-    np.testing.assert_allclose(
-        predict(df, far), predict(df, df.taiga.fit_gbdt(target, names(df), **fit)), atol=1e-4
-    )
+    np.testing.assert_allclose(predict(df, far), predict(df, df.taiga.fit_gbdt(target, names(df), **fit)), atol=1e-4)
 
 
 @policies
