@@ -115,6 +115,7 @@ FITS: list[dict[str, Any]] = [
     },
     {"target": "yes", "features": ["city"], "rounds": 4, "positive": False},
     {"target": "y", "features": NUMBERS, "loss": "huber", "learning_rate": 0.6},
+    {"target": "both", "features": NUMBERS, "rounds": 3},
     {
         "function": "fit_forest",
         "target": "kind",
