@@ -116,6 +116,7 @@ FITS: list[dict[str, Any]] = [
     {"target": "yes", "features": ["city"], "rounds": 4, "positive": False},
     {"target": "y", "features": NUMBERS, "rounds": 4, "row_sample": "bayesian", "bagging_temperature": 2.0},
     {"target": "y", "features": NUMBERS, "loss": "huber", "learning_rate": 0.6},
+    {"target": "both", "features": NUMBERS, "rounds": 3},
     {
         "function": "fit_forest",
         "target": "kind",

@@ -54,7 +54,9 @@ pub fn fit_together(
     params.validate()?;
     let table = input.table();
     checks::check_one_target(&table, "fit_forest")?;
-    own_rows::begin(&own, params, Map::new(), &own_rows::schema(&table), table.target.rows())?;
+    if !own.is_whole() {
+        own_rows::begin(&own, params, Map::new(), &own_rows::schema(&table), table.target.rows())?;
+    }
     let rows = checks::check_table_of(&table, own.count, &[])?;
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
