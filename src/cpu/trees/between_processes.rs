@@ -16,7 +16,7 @@ use taiga_core::tree::split::Sums;
 use taiga_core::tree::steps::Candidate;
 
 /// Numbers that a candidate, sums and a subset of categories are told in.
-const CANDIDATE: usize = 4;
+const CANDIDATE: usize = 5;
 const SUMS: usize = 3;
 const SUBSET: usize = 4;
 
@@ -149,13 +149,13 @@ impl CpuTrees<'_> {
 
     /// Reads a candidate, of which everything that is an index is one of this fit.
     fn candidate_of(&self, words: &[i64]) -> Result<Candidate> {
-        let &[feature, border, missing_left, gain] = words else { return Err(garbage()) };
+        let &[feature, border, missing_left, gain, rank] = words else { return Err(garbage()) };
         let of = usize::try_from(feature).ok().and_then(|feature| self.features.get(feature)).ok_or_else(garbage)?;
-        let gain = f64::from_bits(gain as u64);
-        if !(0..=of.borders.len() as i64).contains(&border) || gain.is_nan() {
+        let (gain, rank) = (f64::from_bits(gain as u64), f64::from_bits(rank as u64));
+        if !(0..=of.borders.len() as i64).contains(&border) || gain.is_nan() || rank.is_nan() {
             return Err(garbage());
         }
-        Ok(Candidate { feature: feature as u32, border: border as u32, missing_left: missing_left != 0, gain })
+        Ok(Candidate { feature: feature as u32, border: border as u32, missing_left: missing_left != 0, gain, rank })
     }
 }
 
@@ -196,7 +196,8 @@ fn garbage() -> Error {
 }
 
 fn candidate_words(candidate: &Candidate) -> [i64; CANDIDATE] {
-    [i64::from(candidate.feature), i64::from(candidate.border), candidate.missing_left as i64, candidate.gain.to_bits() as i64]
+    let [gain, rank] = [candidate.gain, candidate.rank].map(|x| x.to_bits() as i64);
+    [i64::from(candidate.feature), i64::from(candidate.border), candidate.missing_left as i64, gain, rank]
 }
 
 fn sums_words(sums: &Sums) -> [i64; SUMS] {
