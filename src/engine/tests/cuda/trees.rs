@@ -55,6 +55,44 @@ fn any_policy_loss_and_sample() {
     contract::combinations(20_000, |t, p, case| compare(t, &p, &format!("case {case}: {p:?}")));
 }
 
+/// Proves equal bytes of what holds trees back from noise: weights of the Bayesian bootstrap, limited and smoothed leaves, borders drawn at random;
+/// and that noise on scores is an error that says so, and under "auto" the CPU's model.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn means_against_noise() {
+    gpu();
+    for (case, more) in [
+        json!({ "row_sample": "bayesian" }),
+        json!({ "row_sample": "bayesian", "bagging_temperature": 0.4, "min_data_in_leaf": 3 }),
+        json!({ "max_delta_step": 0.2 }),
+        json!({ "max_delta_step": 0.2, "monotone": { "x0": 1 }, "l1": 0.5 }),
+        json!({ "path_smooth": 30 }),
+        json!({ "path_smooth": 3.5, "max_delta_step": 0.4, "min_data_in_leaf": 4, "monotone": { "x1": -1 } }),
+        json!({ "path_smooth": 12, "row_sample": "goss" }),
+        json!({ "extra_trees": true }),
+        json!({ "extra_trees": true, "min_data_in_leaf": 5, "feature_fraction": 0.6 }),
+        json!({ "extra_trees": true, "bins": 20 }),
+        json!({ "extra_trees": true, "bins": 2 }),
+        json!({ "extra_trees": true, "path_smooth": 8, "row_sample": "bayesian", "max_delta_step": 1 }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        for (rows, loss) in [(300, "rmse"), (20_000, "rmse"), (20_000, "logloss"), (5_000, "multiclass")] {
+            for policy in ["symmetric", "depthwise", "leafwise"] {
+                let t = table(rows, 6, loss, case as u64);
+                let base = json!({ "loss": loss, "policy": policy, "rounds": 4, "seed": case });
+                compare(&t, &params_with(base.clone(), more.clone()), &format!("{rows} rows, {base}, {more}"));
+            }
+        }
+    }
+    let t = table(2_000, 4, "rmse", 1);
+    let on = |device: &str| fit(&t.input(), &params(json!({ "random_strength": 1, "rounds": 3, "device": device })), &Quiet);
+    let error = on("cuda").expect_err("an error").to_string();
+    assert!(error.contains("`device`") && error.contains("`random_strength`"), "{error}");
+    assert!(on("auto").expect("a fit").to_bytes() == on("cpu").expect("a fit").to_bytes());
+}
+
 /// Proves equal bytes where leaves are refitted by weighted quantiles: whole and fractional weights, weights of zero, many
 /// equal residuals, drawn and held-out rows, leaves with a row or none that counts.
 #[test]
@@ -68,16 +106,7 @@ fn weighted_quantiles() {
         (20_000, "symmetric", json!({ "loss": "quantile", "alpha": 0.05, "row_sample": "mvs", "row_fraction": 0.4 })),
         (20_000, "depthwise", json!({ "loss": "mae", "row_sample": "bernoulli", "row_fraction": 0.3 })),
         (20_000, "symmetric", json!({ "loss": "mae", "row_sample": "bayesian" })),
-        (20_000, "leafwise", json!({ "row_sample": "bayesian", "bagging_temperature": 0.4 })),
-        (20_000, "symmetric", json!({ "max_delta_step": 0.2 })),
-        (20_000, "depthwise", json!({ "max_delta_step": 0.2, "monotone": { "x0": 1 } })),
         (20_000, "leafwise", json!({ "loss": "mae", "max_delta_step": 0.2 })),
-        (20_000, "symmetric", json!({ "path_smooth": 30 })),
-        (20_000, "symmetric", json!({ "extra_trees": true })),
-        (20_000, "leafwise", json!({ "extra_trees": true, "min_data_in_leaf": 5 })),
-        (20_000, "depthwise", json!({ "extra_trees": true, "bins": 20 })),
-        (20_000, "depthwise", json!({ "path_smooth": 30, "monotone": { "x0": 1 }, "row_sample": "goss" })),
-        (20_000, "leafwise", json!({ "path_smooth": 3.5, "max_delta_step": 0.4, "min_data_in_leaf": 4 })),
         (300, "depthwise", json!({ "loss": "mae", "min_child_weight": 0 })),
         (33, "leafwise", json!({ "loss": "quantile", "alpha": 0.5, "min_child_weight": 0 })),
     ]
