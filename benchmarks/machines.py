@@ -1,6 +1,7 @@
 """Several processes beside one: `python -m benchmarks.machines [--rows 1000000] [--processes 2] [--trees 100]`.
 
 One process of as many threads fits all rows; so many processes of one thread each fit their shares, over the loopback.
+Boosted trees by policy; with `--fits forest logistic` a forest, and a logistic regression of the dense columns.
 Both start from Polars frames in memory; a process's time begins when all have read their rows and ends with its model,
 and the slowest process counts. Both ways take turns, and the best of each counts.
 """
@@ -21,6 +22,22 @@ from benchmarks.data import ROOT, TARGET, synthetic_files
 from benchmarks.harness import RESULTS, Results, machine, progress, table
 
 
+def fitted(own: Any, job: dict[str, Any], seed: int, collective: Any) -> Any:
+    """The model of the rows of one process."""
+    import polars as pl
+
+    features = pl.exclude(job["target"])
+    given: dict[str, Any] = {"n_threads": job["threads"], "seed": seed}
+    if collective is not None:
+        given["collective"] = collective
+    if job["fit"] == "forest":
+        return own.taiga.fit_forest(job["target"], features, trees=job["trees"], depth=12, **given)
+    if job["fit"] == "logistic":
+        return own.taiga.fit_sparse_lr(job["target"], dense=features, tolerance=1e-9, **given)
+    boosted = {"rounds": job["trees"], "loss": "logloss", "policy": job["fit"], "depth": 6}
+    return own.taiga.fit_gbdt(job["target"], features, **boosted, **given)
+
+
 def worker(job: dict[str, Any]) -> None:
     """Fit the rows of one process, and print its seconds and a hash of the model."""
     import hashlib
@@ -35,21 +52,14 @@ def worker(job: dict[str, Any]) -> None:
     us = {"rank": rank, "world": world, "secret": job["secret"], "timeout": 300.0}
     best = float("inf")
     for repeat in range(job["repeats"]):
-        given: dict[str, Any] = {
-            "rounds": job["trees"],
-            "loss": "logloss",
-            "policy": job["policy"],
-            "depth": 6,
-            "seed": repeat,
-        }
+        collective = None
         if world > 1:
             address = f"127.0.0.1:{job['port'] + repeat}"
             collective = tg.Collective(address=address, **us)
             # A fit of nothing: when it ends, all are there.
             own[:200].taiga.fit_gbdt(job["target"], features, loss="logloss", rounds=1, collective=collective)
-            given["collective"] = collective
         begun = time.perf_counter()
-        model = own.taiga.fit_gbdt(job["target"], features, n_threads=job["threads"], **given)
+        model = fitted(own, job, repeat, collective)
         best = min(best, time.perf_counter() - begun)
     print(json.dumps({"seconds": best, "model": hashlib.sha256(model.to_bytes()).hexdigest()}))
 
@@ -86,31 +96,29 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--policies", nargs="+", default=["symmetric", "depthwise", "leafwise"])
+    parser.add_argument("--fits", nargs="+", default=["symmetric", "depthwise", "leafwise"])
     args = parser.parse_args()
     if args.worker:
         worker(json.loads(args.worker))
         return
     train, _ = synthetic_files(args.rows, args.features, test_rows=5_000, task="binary")
     results, body = Results(RESULTS / "machines.jsonl"), []
-    for policy in args.policies:
-        job = {"train": str(train), "target": TARGET, "trees": args.trees, "policy": policy, "repeats": 1}
+    for fit in args.fits:
+        job = {"train": str(train), "target": TARGET, "trees": args.trees, "fit": fit, "repeats": 1}
         best: dict[int, dict[str, Any]] = {}
         for repeat in range(args.repeats):
             for world in (1, args.processes):
                 answer = run(job, world, args.processes // world)
-                progress(f"{policy}, {world} processes, round {repeat + 1}: {answer['seconds']:.2f} s")
-                results.add(
-                    {"rows": args.rows, "features": args.features, "policy": policy, "processes": world} | answer
-                )
+                progress(f"{fit}, {world} processes, round {repeat + 1}: {answer['seconds']:.2f} s")
+                results.add({"rows": args.rows, "features": args.features, "fit": fit, "processes": world} | answer)
                 if world not in best or answer["seconds"] < best[world]["seconds"]:
                     best[world] = answer
         one, several = best[1], best[args.processes]
         assert one["model"] == several["model"], "several processes have come to another model than one"
         ratio = several["seconds"] / one["seconds"]
-        body.append([policy, f"{one['seconds']:.2f}", f"{several['seconds']:.2f}", f"{ratio:.2f}"])
+        body.append([fit, f"{one['seconds']:.2f}", f"{several['seconds']:.2f}", f"{ratio:.2f}"])
     print(machine())
-    print(table(["policy", f"1 x {args.processes} threads, s", f"{args.processes} x 1 thread, s", "ratio"], body))
+    print(table(["fit", f"1 x {args.processes} threads, s", f"{args.processes} x 1 thread, s", "ratio"], body))
 
 
 if __name__ == "__main__":

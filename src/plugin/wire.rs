@@ -171,10 +171,7 @@ fn read(name: &PlSmallStr, dtype: &DataType, bytes: &mut &[u8]) -> PolarsResult<
             let mut first = 0usize;
             for (row, length) in lengths.iter().enumerate() {
                 let end = first.checked_add(u32::from_le_bytes(*length) as usize).filter(|end| *end <= items.len()).ok_or_else(broken)?;
-                match is_known(row) {
-                    true => lists.append_series(&items.slice(first as i64, end - first))?,
-                    false => lists.append_null(),
-                }
+                lists.append_opt_series(is_known(row).then(|| items.slice(first as i64, end - first)).as_ref())?;
                 first = end;
             }
             if first != items.len() {
