@@ -23,7 +23,7 @@ fit = {"eval": "held", "rounds": 60, "early_stopping": 5}
 
 # The query is run in batches; codes lie in files of the folder, which are gone when the fit is over.
 model = frame.taiga.fit_gbdt("y", pl.exclude("y", "held"), batches=True, spill=folder, **fit)
-print("rounds:", model.rounds, "of", model.rows, "rows")
+print("rounds:", model.rounds)
 
 # The bytes are those of the fit that has the table whole.
 whole = frame.taiga.fit_gbdt("y", pl.exclude("y", "held"), **fit)

@@ -318,11 +318,13 @@ def test_auto_reads_in_batches_what_has_no_room(file: Path, monkeypatch: pytest.
     # Bytes of a row: f32, f64, i16, dates of i32, u64, each ten times.
     assert own.batch_rows() == (32 << 20) // (10 * (4 + 8 + 2 + 4 + 8))
 
+    fit = _batches._taiga.BatchedFit
+
     class Small:
         """A process with little memory."""
 
         def __init__(self, *args: Any) -> None:
-            self.own = _batches._taiga.BatchedFit(*args)
+            self.own = fit(*args)
 
         def has_room(self, rows: int) -> bool:
             return rows < 1_000
