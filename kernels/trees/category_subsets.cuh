@@ -84,7 +84,7 @@ __device__ __forceinline__ bool may_split(const SplitSearch& a, const SplitInput
 // The one border of a feature that may divide the node, or of a feature of categories the one length of a subset, in 256ths of the longest;
 // NOWHERE: any may.
 __device__ __forceinline__ uint32_t drawn_border(const SplitSearch& a, const SplitInput& input, uint32_t feature) {
-    return input.draws ? a.allowed[input.drawn + feature / 4] >> (feature % 4 * 8) & 255 : NOWHERE;
+    return a.draws ? a.allowed[input.drawn + feature / 4] >> (feature % 4 * 8) & 255 : NOWHERE;
 }
 
 __device__ __forceinline__ bool is_open(uint32_t drawn, uint32_t border) {

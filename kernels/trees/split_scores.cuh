@@ -57,8 +57,7 @@ struct SplitInput {  // shared with the host
     uint32_t features;  // the first word of the bits of those that may split it; ~0: all may
     uint32_t state;
     double value;  // its own, which smoothing draws its children's to
-    // Whether it may be divided at one border alone of each feature, and the word from which on these are, four a word.
-    uint32_t drawn, draws;
+    uint32_t drawn, unused;  // the word from which on the borders are, four a word, where one alone of each feature may divide it
 };
 
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
@@ -88,7 +87,7 @@ struct SplitSearch {  // shared with the host
     uint32_t columns;         // all that are open
     uint32_t counted;
     uint32_t features_here;   // of the group
-    uint32_t unused;
+    uint32_t draws;           // whether a node may be divided at one border alone of each feature
     const SplitInput* split_inputs;
     const uint32_t* allowed;  // bits
     const GradientQuantizer* quantizer;

@@ -130,7 +130,7 @@ impl CudaTrees<'_> {
                     state: SEARCHED,
                     value: node.inherited.value,
                     drawn: *drawn,
-                    draws: node.borders.is_some() as u32,
+                    unused: 0,
                 });
                 self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }
@@ -138,6 +138,7 @@ impl CudaTrees<'_> {
         let work = &mut self.work;
         work.split_inputs.reserve(&self.queue, "nodes", split_inputs.len())?;
         work.split_inputs.write(&self.queue, &split_inputs)?;
+        work.draws = nodes.iter().any(|node| node.borders.is_some());
         work.allowed.reserve(&self.queue, "features", allowed.len())?;
         work.allowed.write(&self.queue, &allowed)?;
         Ok(open)
@@ -155,7 +156,7 @@ impl CudaTrees<'_> {
             columns: self.columns as u32,
             counted: self.counted(self.quantizer()?),
             features_here: group.features as u32,
-            unused: 0,
+            draws: self.work.draws as u32,
             split_inputs: self.work.split_inputs.address + ((index * nodes + from) * size_of::<SplitInput>()) as u64,
             allowed: self.work.allowed.address,
             quantizer: self.data.log().address,

@@ -15,6 +15,8 @@ pub struct LevelBuffers {
     /// Blocks that have come to the end of a launch: of all, and of each node or column; zero between launches.
     pub arrived: Buffer<u32>,
     pub split_inputs: Buffer<SplitInput>,
+    /// Whether these may be divided at one border alone of each feature.
+    pub draws: bool,
     pub allowed: Buffer<u32>,
     pub best: Buffer<FeatureSplit>,
     pub sets: Buffer<u32>,
@@ -41,6 +43,7 @@ impl LevelBuffers {
             plan: Buffer::new(queue, "nodes", 1)?,
             arrived: Buffer::zeros(queue, "counts of blocks", 64)?,
             split_inputs: Buffer::new(queue, "nodes", 256)?,
+            draws: false,
             allowed: Buffer::new(queue, "features", 256)?,
             best: Buffer::new(queue, "splits", 256)?,
             sets: Buffer::new(queue, "splits", 8)?,
