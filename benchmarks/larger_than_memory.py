@@ -186,7 +186,7 @@ def main() -> None:
     spill.mkdir(exist_ok=True)
     results, body = Results(RESULTS / "larger_than_memory.jsonl"), []
     job = {"library": "taiga", "folder": str(folder), "rows": args.sample_rows, "trees": args.trees, "spill": None}
-    both = [run(job | {"batches": batches}, args.limit_mb << 20)["model"] for batches in (False, True)]
+    both = [run(job | {"batches": batches}, args.limit_mb * 10**6)["model"] for batches in (False, True)]
     assert both[0] == both[1], "batches have come to another model"
     progress(f"the first {args.sample_rows:,} rows: the same bytes both ways, {both[0][:16]}")
     ways: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -201,7 +201,7 @@ def main() -> None:
     for name in args.only:
         what, more, limit = ways[name]
         progress(f"{what}, under {limit} MB")
-        answer = run(job | {"rows": 0, "batches": True} | more, limit << 20)
+        answer = run(job | {"rows": 0, "batches": True} | more, limit * 10**6)
         progress(str(answer))
         results.add({"rows": args.rows, "trees": args.trees, "limit_mb": limit, "way": name} | answer)
         if "error" in answer:

@@ -427,3 +427,13 @@ def test_a_killed_process_leaves_no_file(tmp_path: Path) -> None:
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert run.returncode == -9, run.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_batches
+def test_progress_shows(frame: pl.DataFrame, capfd: pytest.CaptureFixture[str]) -> None:
+    """Of each pass over the features, and of the rounds."""
+    frame.lazy().taiga.fit_gbdt("y", "a", rounds=2, batches=400, progress=True)
+    told = [line.split(" in ")[0] for line in capfd.readouterr().err.splitlines()]
+    assert told == ["fit_gbdt 1500/1500 rows read"] * 2 + ["fit_gbdt 2/2 rounds"]
+    frame.lazy().taiga.fit_gbdt("y", "a", rounds=2, batches=400, progress=False)
+    assert capfd.readouterr().err == ""
