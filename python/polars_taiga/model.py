@@ -452,7 +452,7 @@ class Model(Persisted):
             The graph. Outputs: `prediction`, `[rows]`, or `[rows, fields]` in the order of the fields of `tg.predict`;
             of a classifier `label`, `[rows]` (those that are neither Booleans, integers nor floats as text), and
             `probabilities`, `[rows, classes]`. It is of `ai.onnx.ml` 3 (ONNX 1.11), with sets of several categories
-            and in Float64 of 5 (ONNX 1.16; ONNX Runtime 1.20).
+            and in Float64 of 5 (ONNX 1.16; ONNX Runtime 1.21).
 
         Raises
         ------
@@ -597,7 +597,7 @@ class Model(Persisted):
         >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
         >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
         >>> booster = model.to_lightgbm()
-        >>> abs(booster.predict([[7.0]])[0] - model.predict(df)[7]) < 1e-12
+        >>> bool(abs(booster.predict([[7.0]])[0] - model.predict(df)[7]) < 1e-12)
         True
         """
         from polars_taiga.lightgbm import to_lightgbm
