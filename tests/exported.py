@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
@@ -110,8 +109,3 @@ def predicted(model: tg.Model, rows: pl.DataFrame) -> np.ndarray:
     values = found.to_numpy()
     of_classes = model.classes is not None and len(model.classes) == 2
     return np.stack([1 - values, values], 1) if of_classes else values[:, None]
-
-
-def json_of(model: tg.Model) -> Any:
-    """What is in a model."""
-    return json.loads(model.to_json())

@@ -331,3 +331,33 @@ def trees_of(function: str, model: Model) -> Ensemble:
         msg = f"{function}: the model of `{model.target}` is linear and has no trees"
         raise ValueError(msg)
     return found
+
+
+def numbers_of(function: str, of: str, model: Model) -> Ensemble:
+    """`trees_of` for forms of models that know numbers alone.
+
+    Raises
+    ------
+    ValueError
+        For columns with categories, and for links that such forms have no name for.
+    """
+    found = trees_of(function, model)
+    for column in found.columns:
+        if column.is_category:
+            msg = f"{function}: `{column.name}` has categories, whose labels {of} does not know; to_onnx keeps them"
+            raise ValueError(msg)
+    if found.link in ("ascending", "mean_variance"):
+        what = "quantiles that ascend" if found.link == "ascending" else "a mean and a variance"
+        msg = f"{function}: the model of `{found.target}` predicts {what}, which {of} does not know; to_onnx keeps it"
+        raise ValueError(msg)
+    return found
+
+
+def rounded_down(np: Any, borders: Sequence[float]) -> Any:
+    """Borders as f32, each the largest not above it: `x <= border` says of every f32 what it says of it in f64."""
+    exact = np.array(borders, np.float64)
+    with np.errstate(over="ignore"):
+        near = exact.astype(np.float32)
+    above = near.astype(np.float64) > exact
+    near[above] = np.nextafter(near[above], np.float32(-np.inf))
+    return near

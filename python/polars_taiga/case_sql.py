@@ -324,15 +324,10 @@ class _Writer:
         return text, scores
 
     def _greatest(self, names: list[str]) -> str:
-        return self._of_several(self.exp.Greatest, names)
+        return f"{'MAX' if self.dialect == 'sqlite' else 'GREATEST'}({', '.join(names)})"
 
     def _least(self, names: list[str]) -> str:
-        return self._of_several(self.exp.Least, names)
-
-    def _of_several(self, kind: Any, names: list[str]) -> str:
-        first, *rest = [self.exp.column(name) for name in names]
-        text: str = kind(this=first, expressions=rest).sql(dialect=self.dialect)
-        return text
+        return f"{'MIN' if self.dialect == 'sqlite' else 'LEAST'}({', '.join(names)})"
 
     def _class(self, scores: list[str]) -> str | None:
         """The likeliest class; the first of those that are as likely."""

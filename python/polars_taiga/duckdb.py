@@ -106,7 +106,7 @@ def register(
     arguments = ", ".join(f"CAST(t.{_quoted(c)} AS {kind})" for c, kind in zip(own.names, types, strict=True))
     connection.execute(
         f"CREATE MACRO {quoted}(rows_of) AS TABLE "
-        f"SELECT *, {quoted}({arguments}) AS prediction FROM query_table(rows_of) AS t"
+        f"SELECT *, {quoted}({arguments}) AS prediction FROM (FROM query_table(rows_of)) AS t"
     )
 
 

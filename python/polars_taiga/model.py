@@ -452,7 +452,7 @@ class Model(Persisted):
             The graph. Outputs: `prediction`, `[rows]`, or `[rows, fields]` in the order of the fields of `tg.predict`;
             of a classifier `label`, `[rows]` (those that are neither Booleans, integers nor floats as text), and
             `probabilities`, `[rows, classes]`. It is of `ai.onnx.ml` 3 (ONNX 1.11), with sets of several categories
-            and in Float64 of 5 (ONNX 1.16; ONNX Runtime 1.20).
+            and in Float64 of 5 (ONNX 1.16; ONNX Runtime 1.21).
 
         Raises
         ------
@@ -535,6 +535,110 @@ class Model(Persisted):
         from polars_taiga.case_sql import to_sql
 
         return to_sql(self, dialect, table, keep=keep, columns=columns, max_length=max_length)
+
+    def to_treelite(self) -> Any:
+        """Make a model of Treelite, for its compilers and servers. This needs the package `treelite`
+        (`polars-taiga[treelite]`).
+
+        Links, missing values and several outputs are kept; a forest of two classes gives both shares. Columns are those
+        of `Model.features`, in this order, and numbers are doubles: `treelite.gtil.predict` gives what `tg.predict`
+        does (softmax in f32).
+
+        Returns
+        -------
+        treelite.Model
+            Of trees with several outputs, one a tree; classes are Treelite's classes, targets its targets.
+
+        Raises
+        ------
+        ImportError
+            Without the package `treelite`.
+        ValueError
+            For what Treelite does not know: categories with labels, several quantiles, a mean with its variance, linear
+            models.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
+        >>> model.to_treelite().num_tree
+        20
+        """
+        from polars_taiga.treelite import to_treelite
+
+        return to_treelite(self)
+
+    def to_lightgbm(self) -> Any:
+        """Make a booster of LightGBM, which predicts the same, for what reads its files. This needs the package
+        `lightgbm`.
+
+        Links, missing values and several outputs are kept; of a forest of two classes the second's share, as in
+        `tg.predict`. Columns are those of `Model.features`, in this order.
+
+        Returns
+        -------
+        lightgbm.Booster
+            `num_iteration` counts rounds (trees of a forest). White space in names becomes an underscore.
+
+        Raises
+        ------
+        ImportError
+            Without the package `lightgbm`.
+        ValueError
+            For what LightGBM does not know: categories with labels, several quantiles, a mean with its variance, linear
+            models.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
+        >>> booster = model.to_lightgbm()
+        >>> bool(abs(booster.predict([[7.0]])[0] - model.predict(df)[7]) < 1e-12)
+        True
+        """
+        from polars_taiga.lightgbm import to_lightgbm
+
+        return to_lightgbm(self)
+
+    def to_xgboost(self) -> Any:
+        """Make a booster of XGBoost, for what reads its files. This needs the package `xgboost` or `xgboost-cpu`.
+
+        XGBoost reads and sums Float32: of Float32 columns every split decides as in `tg.predict`, and predictions
+        differ in the seventh digit.
+
+        Links, missing values and several outputs are kept; of a forest of two classes the second's share, as in
+        `tg.predict`. Columns are those of `Model.features`, in this order.
+
+        Returns
+        -------
+        xgboost.Booster
+            `iteration_range` counts rounds (trees of a forest; its shares are those of all its trees).
+
+        Raises
+        ------
+        ImportError
+            Without the package `xgboost`.
+        ValueError
+            For what XGBoost does not know: categories with labels, several quantiles, a mean with its variance, linear
+            models.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> df = pl.DataFrame({"x": range(100)}).with_columns(y=2.0 * pl.col("x"))
+        >>> model = df.taiga.fit_gbdt("y", "x", rounds=20)
+        >>> booster = model.to_xgboost()
+        >>> booster.num_boosted_rounds(), booster.feature_names
+        (20, ['x'])
+        """
+        from polars_taiga.xgboost import to_xgboost
+
+        return to_xgboost(self)
 
     @classmethod
     def from_json(cls, text: str) -> Model:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_taiga._ensemble import Above, Among, Ensemble, Linear, RankAbove, Source, Statistic, ensemble_of
+from polars_taiga._ensemble import (
+    Above,
+    Among,
+    Ensemble,
+    Linear,
+    RankAbove,
+    Source,
+    Statistic,
+    ensemble_of,
+    rounded_down,
+)
 from polars_taiga._files import write_whole
 from polars_taiga._optional import needed
 from polars_taiga._taiga import __version__
@@ -395,16 +405,9 @@ class _Trees:
         return self._write_ensemble(matrix) if self.graph.opset == 5 else self._write_regressor(matrix)
 
     def _borders(self) -> Any:
-        """The numbers of all splits, rounded down: then `x <= border` says of every f32 what it says of it in f64."""
-        np = self.graph.np
-        exact = np.array([read[2] for read in self.reads], np.float64)
-        if self.graph.is_wide:
-            return exact
-        with np.errstate(over="ignore"):
-            near = exact.astype(np.float32)
-        above = near.astype(np.float64) > exact
-        near[above] = np.nextafter(near[above], np.float32(-np.inf))
-        return near
+        """The numbers of all splits."""
+        borders = [read[2] for read in self.reads]
+        return self.graph.np.array(borders, "float64") if self.graph.is_wide else rounded_down(self.graph.np, borders)
 
     def _yes_is_right(self, test: Test) -> bool:
         return isinstance(test, Among) and _smaller(self.found.columns[test.column], test)[1]
