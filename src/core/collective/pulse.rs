@@ -112,7 +112,11 @@ mod tests {
             let shard = |end: crate::collective::LocalCollective| {
                 scope.spawn(move || {
                     let wait = Duration::from_millis(30 * end.rank() as u64);
-                    with_pulse(&end, |_| Ok(std::thread::sleep(wait))).map(|()| Instant::now())
+                    let slow = |_: &(dyn Fn() -> bool + Sync)| {
+                        std::thread::sleep(wait);
+                        Ok(Instant::now())
+                    };
+                    with_pulse(&end, slow)
                 })
             };
             let threads: Vec<_> = local(3).into_iter().map(shard).collect();
