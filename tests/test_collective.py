@@ -71,6 +71,9 @@ def table(rows: int = ROWS) -> pl.DataFrame:
                 dtype=pl.List(pl.Struct({"feature": pl.Int64, "value": pl.Float32})),
             ),
             "both": pl.Series([[i % 9, 9 + i % 5] for i in range(rows)], dtype=pl.Array(pl.Int32, 2)),
+            "labels": pl.Series(
+                [["warm"] * int(v[0] > 0) + ["wet"] * int(v[1] > 1) for v in x], dtype=pl.List(pl.String)
+            ),
         }
     )
 
@@ -105,6 +108,7 @@ FITS: list[dict[str, Any]] = [
         "alpha": [0.1, 0.9],
         "row_sample": "mvs",
     },
+    {"target": "labels", "features": NUMBERS, "rounds": 4, "loss": "multilabel"},
     {
         "target": "count",
         "features": NUMBERS,
