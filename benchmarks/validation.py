@@ -117,7 +117,9 @@ def searches(rows: int, trials: int, threads: int) -> dict[str, tuple[float, flo
 
     start = time.perf_counter()
     x, y = train.select(features).to_numpy(), train[TARGET].to_numpy()
-    data = lgb.Dataset(x, y, free_raw_data=False, params={"verbose": -1, "num_threads": threads})
+    data = lgb.Dataset(
+        x, y, free_raw_data=False, params={"verbose": -1, "num_threads": threads, "feature_pre_filter": False}
+    )
     splits = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(FOLDS)]
 
     def params(trial: optuna.Trial) -> dict[str, Any]:
