@@ -181,7 +181,7 @@ impl State {
 }
 
 /// Returns the numbers of all that process `k` of `world` adds up.
-fn share(count: usize, k: usize, world: usize) -> std::ops::Range<usize> {
+fn share(count: usize, k: usize, world: usize) -> Range<usize> {
     // Shares of whole cache lines.
     let lines = count.div_ceil(8);
     let at = |k: usize| (lines * k / world * 8).min(count);

@@ -23,8 +23,8 @@ pub struct FoundSplit {
     pub subset: Option<CodeSet>,
 }
 
-/// Returns whether `a` is better than `b`: the one of the larger rank, which is the gain where there is no noise; at a tie the lower feature, then the lower border, then missing
-/// values to the left.
+/// Returns whether `a` is better than `b`: the one of the larger rank is, which is the gain where there is no noise; at a tie the lower
+/// feature, then the lower border, then missing values to the left.
 pub fn better(a: &Candidate, b: &Candidate) -> bool {
     a.rank > b.rank || (a.rank == b.rank && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
 }
