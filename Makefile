@@ -9,10 +9,11 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup prepare build kernels demo examples test test-all test-rust test-python test-oldest test-cuda wheel bench lint docs clean
+.PHONY: help setup prepare build kernels demo examples test test-all build-tests test-rust test-python test-oldest test-cuda wheel bench lint lint-rust lint-others docs clean
 
-# One after the other, since each step takes all cores; but packages are fetched while the plugin is compiled.
-ifneq ($(MAKECMDGOALS),prepare)
+# One after the other, since each step takes all cores; but packages are fetched while the plugin is compiled, and `make test` has the
+# linters, which leave cores idle, beside the compiler of the tests.
+ifeq ($(filter prepare build-tests,$(MAKECMDGOALS)),)
 .NOTPARALLEL:
 endif
 
@@ -80,18 +81,24 @@ examples: build ## Run the numbered examples, two at a time
 test: export TAIGA_CUDA_ARCHITECTURES ?= 90
 test: ## Lint, compile the kernels, and run every test
 	$(MAKE) --no-print-directory CUDA=1 --jobs 2 prepare
+	$(MAKE) --no-print-directory CUDA=1 --jobs 3 --output-sync=target lint-others lint-rust build-tests
 	$(MAKE) --no-print-directory CUDA=1 test-all
 
 prepare: build $(VENV)/.setup-test
 
-test-all: lint test-rust test-python test-oldest
+test-all: test-rust test-python test-oldest
 
 # The programs of tests that a machine without a GPU runs; those of others are compiled by clippy alone, which takes a fifth of the time.
 NEED_GPU := cuda cuda_auto cuda_memory cuda_several_gpus
 RUN_WITHOUT_GPU := suite $(filter-out $(NEED_GPU),$(basename $(notdir $(wildcard src/engine/tests/*.rs))))
 
-test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
-	cargo test --profile checked $(ENGINE) $(FEATURES) --lib $(patsubst %,--test %,$(RUN_WITHOUT_GPU))
+CHECKED := cargo test --profile checked $(ENGINE) $(FEATURES) --lib $(patsubst %,--test %,$(RUN_WITHOUT_GPU))
+
+build-tests: $(if $(CUDA),$(VENV)/.nvcc)
+	$(CHECKED) --no-run
+
+test-rust: build-tests ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
+	$(CHECKED)
 	cargo test --profile checked $(ENGINE) $(FEATURES) --doc
 
 # A file's tests in one process, since they share what they fit; in the order of tests/conftest.py.
@@ -128,11 +135,13 @@ $(OLDEST)/.setup: $(BUILT) $(VENV)/.setup-test $(PYTHON_SOURCES)
 wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, kernels for all architectures inside
 	TAIGA_CUDA_ARCHITECTURES= $(BIN)/maturin build --release --strip --interpreter $(BIN)/python --out dist
 
-# Quick checks first. The plugin is checked with the settings that maturin gives PyO3: with others, PyO3 and all of
+# The plugin is checked with the settings that maturin gives PyO3: with others, PyO3 and all of
 # Polars behind it would be built again.
 MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
-lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences, advisories, layers and names of kernels
+lint: build $(VENV)/.setup-test lint-others lint-rust ## Formatting, clippy, ruff, mypy, licences, advisories, layers and names of kernels
+
+lint-others:
 	cargo fmt --all -- --check
 	rustfmt --edition 2024 --check src/core/losses/*.rs src/core/metrics/*.rs   # modules that a macro declares
 	$(BIN)/ruff check .
@@ -144,6 +153,8 @@ lint: build $(VENV)/.setup-test ## Formatting, clippy, ruff, mypy, licences, adv
 	! $(ADVISORIES) .ci/advisories/faulty.lock   # a fault is found
 	$(BIN)/python .ci/layers.py
 	$(BIN)/python .ci/kernels.py
+
+lint-rust:
 	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings
 	cargo clippy --quiet --release -p taiga-engine -- -D warnings
 	cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings

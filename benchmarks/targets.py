@@ -2,10 +2,11 @@
 
 Tables of 28 features from a seed. Targets are mixtures of a few functions of the features, as several measurements of
 one thing are, or (`--apart`) each has functions of its own. Every fit has as many rounds, the same rate and trees of
-the same depth. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units of
-the target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
-counted), the least of the seeds; `--device cuda` fits ours on a GPU. The peers: XGBoost's `multi_output_tree`,
-CatBoost's `MultiRMSE`.
+the same depth; with `--stop 50` a fit ends as soon as a tenth of its rows, which no tree sees, have not got better for
+50 rounds (`--rounds` is the most then), and each model of its own so. On held-out rows: the error, the mean over the
+targets of the root of the mean squared error in units of the target's deviation, beside that of one model each; and the
+seconds of the fit (from a Polars frame, preparation counted), the least of the seeds; `--device cuda` fits ours on a
+GPU. The peers: XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--policies", default="symmetric,depthwise,leafwise")
+    parser.add_argument("--stop", type=int, help="rounds without a better error on a tenth of the rows that end a fit")
     parser.add_argument("--apart", action="store_true")
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--device", default="cpu", help="where ours are fitted")
@@ -45,6 +47,7 @@ def main() -> None:
     for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS"):
         os.environ[name] = str(args.threads)
     import numpy as np
+    import polars as pl
 
     if args.device != "cpu":
         # The first fit opens the GPU.
@@ -53,7 +56,7 @@ def main() -> None:
         found: dict[str, list[tuple[float, float]]] = {}
         for seed in range(args.seeds):
             both = table(args.rows + args.test, count, seed, apart=args.apart)
-            train, test = both[: args.rows], both[args.rows :]
+            train, test = both[: args.rows].with_columns(held=pl.int_range(pl.len()) % 10 == 9), both[args.rows :]
             truth = test.select(f"y{k}" for k in range(count)).to_numpy()
             for name, fit in libraries(args, count).items():
                 start = time.perf_counter()
@@ -61,7 +64,8 @@ def main() -> None:
                 seconds = time.perf_counter() - start
                 error = np.sqrt(((predict(test) - truth) ** 2).mean(axis=0)) / truth.std(axis=0)
                 found.setdefault(name, []).append((float(error.mean()), seconds))
-        print(f"\n{args.rows:,} x {FEATURES}, {count} targets{', apart' * args.apart}, {args.rounds} rounds\n")
+        rounds = f"at most {args.rounds} rounds, stopped after {args.stop}" if args.stop else f"{args.rounds} rounds"
+        print(f"\n{args.rows:,} x {FEATURES}, {count} targets{', apart' * args.apart}, {rounds}\n")
         print("| | error | to a model each | seconds | to a model each |\n|---|---|---|---|---|")
         for name, lines in found.items():
             each = found.get(name.replace("one tree", "a model each"), lines)
@@ -105,7 +109,8 @@ def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
     def params(policy: str) -> dict[str, object]:
         size = {"leaves": 2**args.depth} if policy == "leafwise" else {"depth": args.depth}
         own = {"n_threads": args.threads, "device": args.device, "progress": False}
-        return {"policy": policy, **size, "rounds": args.rounds, **own}
+        stop = {"eval": "held", "early_stopping": args.stop} if args.stop else {}
+        return {"policy": policy, **size, "rounds": args.rounds, **stop, **own}
 
     def one_tree(policy: str) -> Fit:
         def fit(frame: pl.DataFrame) -> Predict:
@@ -137,10 +142,15 @@ def peers(args: argparse.Namespace, names: list[str], targets: list[str]) -> dic
             # Of a common unit: XGBoost adds squared errors as they are.
             y = frame.select(targets).to_numpy()
             mean, deviation = y.mean(axis=0), y.std(axis=0)
-            data = xgb.QuantileDMatrix(frame.select(names).to_numpy(), (y - mean) / deviation, nthread=args.threads)
+            x, y = frame.select(names).to_numpy(), (y - mean) / deviation
+            held = frame["held"].to_numpy() & bool(args.stop)
+            data = xgb.QuantileDMatrix(x[~held], y[~held], nthread=args.threads)
+            eval_data = [(xgb.QuantileDMatrix(x[held], y[held], ref=data), "held")] if args.stop else []
+            stop = {"early_stopping_rounds": args.stop, "evals": eval_data, "verbose_eval": False} if args.stop else {}
             own = {"tree_method": "hist", "eta": 0.1, "max_depth": args.depth, "nthread": args.threads}
-            model = xgb.train({**own, "multi_strategy": strategy}, data, num_boost_round=args.rounds)
-            return lambda test: model.inplace_predict(test.select(names).to_numpy()) * deviation + mean
+            model = xgb.train({**own, "multi_strategy": strategy}, data, num_boost_round=args.rounds, **stop)
+            trees = (0, model.best_iteration + 1 if args.stop else 0)
+            return lambda test: model.inplace_predict(test.select(names).to_numpy(), trees) * deviation + mean
 
         return fit
 
@@ -151,7 +161,13 @@ def peers(args: argparse.Namespace, names: list[str], targets: list[str]) -> dic
             loss_function="MultiRMSE", iterations=args.rounds, learning_rate=0.1, depth=args.depth, l2_leaf_reg=1.0,
             thread_count=args.threads, verbose=False, allow_writing_files=False, boost_from_average=True,
         )  # fmt: skip
-        model.fit(frame.select(names).to_numpy(), (y - mean) / deviation)
+        x, y, held = frame.select(names).to_numpy(), (y - mean) / deviation, frame["held"].to_numpy() & bool(args.stop)
+        stop = (
+            {"eval_set": (x[held], y[held]), "early_stopping_rounds": args.stop, "use_best_model": True}
+            if args.stop
+            else {}
+        )
+        model.fit(x[~held], y[~held], **stop)
         return lambda test: model.predict(test.select(names).to_numpy()) * deviation + mean
 
     return {

@@ -136,7 +136,7 @@ def forest_classes() -> None:
     df = pl.select(x=pl.int_range(120_000) % 997, y=pl.int_range(120_000) % 3000).with_columns(
         y=pl.col("y").cast(pl.String)
     )
-    limit()
+    limit(3 << 28)
     refused("a forest of 120000 rows", lambda: df.taiga.fit_forest("y", "x", trees=2))
     # Without predictions out of bag it is the leaves that grow.
     refused("sums of the leaves", lambda: df.head(10_000).taiga.fit_forest("y", "x", trees=400, oob=False))
@@ -244,10 +244,10 @@ def again() -> None:
 
 
 def groups() -> None:
-    rows = pl.int_range(4_000_000)
+    rows = pl.int_range(2_000_000)
     df = pl.select(g=rows % 4, x=rows % 997, y=rows // 4 % 60)
     df = df.with_columns(y=pl.col("y").cast(pl.String))
-    limit()
+    limit(3 << 28)
     # One of them fits alone; four at once do not, and some of them say so or all have had their turn.
     said = ""
     try:

@@ -344,10 +344,10 @@ def test_what_is_wrong_with_the_rows_is_an_error_in_all(workers: Workers) -> Non
 
 
 def test_a_killed_process_ends_all_others(workers: Workers) -> None:
-    """Whenever it is killed, of twenty moments, the others end within seconds, with an error that names it."""
-    dice = random.Random(8)
+    """Whenever it is killed, of six moments (`TAIGA_KILLS`), the others end soon, with an error naming it."""
+    dice, kills = random.Random(8), int(os.environ.get("TAIGA_KILLS", "6"))
     long = {"target": "y", "features": [*NUMBERS, "city"], "rounds": 20_000, "learning_rate": 0.001}
-    moments = [(dice.randrange(3), 0.5 + dice.random() / 2) for _ in range(20)]
+    moments = [(dice.randrange(3), 0.5 + dice.random() / 2) for _ in range(kills)]
 
     def one(i: int) -> None:
         victim, wait = moments[i]
@@ -372,7 +372,7 @@ def test_a_killed_process_ends_all_others(workers: Workers) -> None:
             own.end()
 
     with ThreadPoolExecutor(2) as two:
-        list(two.map(one, range(20)))
+        list(two.map(one, range(kills)))
 
 
 def test_a_process_that_is_killed_while_trees_grow_ends_all_others(workers: Workers) -> None:
