@@ -2,7 +2,8 @@
 
 Ours in one `group_by().agg()`; beside it a Python loop that fits LightGBM on each group's NumPy
 arrays. Processor time, of all threads, is told beside seconds: on a machine that others use it says
-more. `--no-loop` leaves LightGBM out, for a profile of the query. A sample of the groups is fitted alone as well: the models must be equal, byte for byte.
+more. `--no-loop` leaves LightGBM out, for a profile of the query. A sample of the groups is fitted
+alone as well: the models must be equal, byte for byte.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def check(frame: pl.DataFrame, models: pl.DataFrame, params: dict[str, Any], sam
 
 
 def lightgbm_loop(frame: pl.DataFrame, trees: int, depth: int) -> tuple[float, float]:
-    """Seconds and processor seconds of a loop over the groups; one thread, which is LightGBM's fastest on so few rows."""
+    """Seconds and processor seconds of a loop over the groups; on one thread, LightGBM's fastest here."""
     import lightgbm as lgb
 
     params = {
