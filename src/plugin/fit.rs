@@ -12,6 +12,7 @@ use crate::{errors, monitor};
 use polars::prelude::*;
 use rayon::prelude::*;
 use serde::Deserialize;
+use std::cell::RefCell;
 use taiga_engine::dataset::OwnRows;
 use taiga_engine::device::with_device;
 use taiga_engine::error::RowsFault;
@@ -550,18 +551,47 @@ pub fn checked_params<P>(
     check(&fields, &params).map(|()| params)
 }
 
+/// The parameters that a thread last checked, and what they were checked of: the groups of a `group_by` have the same, and to read them and
+/// hold them against the input's type takes as long as some trees of few rows.
+pub struct LastChecked<P>(RefCell<Option<(DataType, String, P)>>);
+
+impl<P: Clone> LastChecked<P> {
+    pub const fn new() -> Self {
+        LastChecked(RefCell::new(None))
+    }
+
+    /// What `check` says of the call, or said of the last one that was alike. Selectors, which a call seldom has, are always filled in anew.
+    ///
+    /// # Errors
+    /// Those of `check`, which are not kept.
+    pub fn get(&self, input: &DataType, kwargs: &FitKwargs, check: impl FnOnce() -> PolarsResult<P>) -> PolarsResult<P> {
+        if !kwargs.selections.is_empty() {
+            return check();
+        }
+        if let Some((dtype, text, params)) = &*self.0.borrow()
+            && *text == kwargs.params
+            && dtype == input
+        {
+            return Ok(params.clone());
+        }
+        let params = check()?;
+        self.0.replace(Some((input.clone(), kwargs.params.clone(), params.clone())));
+        Ok(params)
+    }
+}
+
 /// The value of the expression `function` that fits: the bytes that `fit` makes of the input under the parameters that `checked`
 /// gives and `told` writes as JSON, or what stands for them by `on_error`. Rows that have keys are in the order of these, but for those that
 /// lie in several processes. Where the receipt is asked for it is the value, as text.
 ///
 /// # Errors
 /// What both say.
-pub fn fitted<P: Clone>(
+pub fn fitted<P: Clone + Sync>(
     function: &'static str,
     inputs: &[Series],
     kwargs: &FitKwargs,
     checked: impl FnOnce() -> PolarsResult<P>,
-    told: impl FnOnce(&P) -> serde_json::Value,
+    told: impl Fn(&P) -> serde_json::Value + Sync,
     fit: impl Fn(&Parts, P, &FitKwargs, Wanted) -> PolarsResult<Vec<u8>>,
 ) -> Answer {
     monitor::expression(function, true, || {
@@ -569,9 +599,10 @@ pub fn fitted<P: Clone>(
         pools::keep_to_this_thread();
         let params = checked()?;
         let parts = Parts::new(inputs)?;
-        let description = Description::new(function, &told(&params), kwargs.receipt.as_deref());
+        // Written where rows have keys alone: of few rows it takes as long as some trees.
+        let describe = || Description::new(function, &told(&params), kwargs.receipt.as_deref());
         let bytes = kwargs.on_error.apply(&parts.target, |wanted| {
-            let keyed = if kwargs.collective.is_none() { Keyed::new(&parts, Some(&description))? } else { None };
+            let keyed = if kwargs.collective.is_none() { Keyed::new(&parts, Some(&describe))? } else { None };
             let parts = Keyed::parts_of(&keyed, &parts);
             match (&kwargs.receipt, parts.receipt) {
                 (Some(_), Some(receipt)) => Ok(receipt.to_string().into_bytes()),
@@ -598,7 +629,10 @@ macro_rules! fit_expression {
         }
 
         fn $function(inputs: &[Series], kwargs: $crate::fit::FitKwargs) -> $crate::export::Answer {
-            let checked = || checked(inputs[0].dtype(), &kwargs);
+            thread_local! {
+                static LAST: $crate::fit::LastChecked<$params> = const { $crate::fit::LastChecked::new() };
+            }
+            let checked = || LAST.with(|last| last.get(inputs[0].dtype(), &kwargs, || checked(inputs[0].dtype(), &kwargs)));
             $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, <$params>::to_json, |parts, params, kwargs, wanted| {
                 let mut model = fit(parts, params, kwargs, wanted)?;
                 model.provenance.metadata = kwargs.metadata()?;

@@ -223,13 +223,13 @@ impl Keyed {
     ///
     /// # Errors
     /// For keys that don't tell rows apart.
-    pub fn new(parts: &Parts, description: Option<&Description>) -> PolarsResult<Option<Keyed>> {
+    pub fn new(parts: &Parts, description: Option<&(dyn Fn() -> Description + Sync)>) -> PolarsResult<Option<Keyed>> {
         let work = || -> PolarsResult<Option<Keyed>> {
             let Some(keys) = RowKeys::new(parts)? else { return Ok(None) };
             let order = keys.order(&[])?;
             drop(keys);
             let mut parts = parts.taken(&order.rows)?;
-            if let Some(description) = description {
+            if let Some(description) = description.map(|describe| describe()) {
                 parts.receipt = Some(description.receipt(&parts, &description.buckets(&parts, &order)?)?);
             }
             Ok(Some(Keyed { parts, rows: order.rows }))

@@ -106,8 +106,8 @@ impl From<f64> for Number {
 impl Problems {
     /// Adds a problem where a number is given that a parameter does not take.
     pub fn limit<T: Into<Number>>(&mut self, name: &str, value: Option<T>, limit: Limit) {
-        if let Some(number) = value.map(Into::into) {
-            self.check(limit.holds(number), name, number, &limit.text());
+        if let Some(number) = value.map(Into::into).filter(|number| !limit.holds(*number)) {
+            self.check(false, name, number, &limit.text());
         }
     }
 }
