@@ -108,7 +108,9 @@ def conformal(
     True
     """
     problems = _fit.Problems("conformal")
-    label = [] if classes is None else list(classes)
+    label: list[Any] = []
+    with problems.collect():
+        label = _ordered(classes)
     with problems.collect():
         _check_alpha(alpha)
     with problems.collect():
@@ -190,7 +192,7 @@ def interval(
     """Predict an interval for each row, or a set of classes, by what `tg.conformal` gave. Elementwise, so it streams.
 
     A struct of `lower` and `upper` (Float64; infinite where too few rows calibrated for `alpha`), or a list of labels
-    in the order of `classes`, which may be empty. Null where the conformal is. The expression's name is `interval`.
+    in their own order, which may be empty. Null where the conformal is. The expression's name is `interval`.
 
     Parameters
     ----------
@@ -225,7 +227,7 @@ def interval(
     """
     _check_alpha(alpha)
     _check_method(method)
-    label = [] if classes is None else list(classes)
+    label = _ordered(classes)
     _check_of_method(method, by, label, classes is not None)
     if not features:
         msg = "interval: name the features: tg.interval(conformal, 'a', 'b')"
@@ -292,6 +294,19 @@ def _check_of_method(method: str, by: object, classes: list[object], given: bool
         raise ValueError(msg)
 
 
+def _ordered(classes: Sequence[object] | None) -> list[Any]:
+    """The labels in the order in which a model has them."""
+    if isinstance(classes, str):
+        msg = f"parameter `classes`: {classes!r} is no list of labels"
+        raise TypeError(msg)
+    try:
+        labels: list[Any] = [] if classes is None else list(classes)
+        return sorted(labels)
+    except TypeError:
+        msg = f"parameter `classes`: {classes!r} is no list of labels of one type"
+        raise TypeError(msg) from None
+
+
 def _calibrates(calibration: object, seed: int) -> pl.Expr:
     """Which rows calibrate, never null."""
     if isinstance(calibration, str | pl.Expr):
@@ -302,16 +317,19 @@ def _calibrates(calibration: object, seed: int) -> pl.Expr:
     if not 0 < calibration < 1:
         msg = f"parameter `calibration`: {calibration} is not between 0 and 1"
         raise ValueError(msg)
-    drawn = _mixed(pl.int_range(pl.len(), dtype=pl.UInt64) + pl.lit(seed % 2**63, dtype=pl.UInt64) * 2**32)
+    number = pl.int_range(pl.len(), dtype=pl.UInt64) + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
+    drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
     return drawn.rank("ordinal") <= (pl.len() * calibration).ceil()
 
 
-def _mixed(bits: pl.Expr) -> pl.Expr:
+def _mixed(bits: pl.Series) -> pl.Series:
     """Hash each UInt64 (the finalizer of splitmix64; products wrap)."""
-    bits = bits + pl.lit(0x9E3779B97F4A7C15, dtype=pl.UInt64)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits = (bits ^ (bits // pl.lit(1 << shift, dtype=pl.UInt64))) * pl.lit(factor, dtype=pl.UInt64)
-    return bits ^ (bits // pl.lit(1 << 31, dtype=pl.UInt64))
+    number = pl.col("bits") + pl.lit(0x9E3779B97F4A7C15, dtype=pl.UInt64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        number = (number ^ (number // pl.lit(1 << shift, dtype=pl.UInt64))) * pl.lit(factor, dtype=pl.UInt64)
+        bits = bits.alias("bits").to_frame().select(number.alias("bits")).to_series()
+        number = pl.col("bits")
+    return bits
 
 
 def _rank(count: int, alpha: float) -> int:
@@ -378,7 +396,11 @@ def _class_scores(predicted: pl.Expr, classes: list[object], method: str) -> lis
         else:
             chances = {name: column.struct.field(name) for name in names}
         frame = pl.DataFrame([chance.alias(name) for name, chance in chances.items()])
-        made = frame.select(1 - pl.all()) if method == "lac" else _adaptive(frame)
+        made = (
+            frame.select((1 - pl.col(name)).alias(name) for name in frame.columns)
+            if method == "lac"
+            else _adaptive(frame)
+        )
         return made.to_struct(column.name)
 
     made = predicted.map_batches(scores, return_dtype=pl.Struct(dict.fromkeys(names, pl.Float64)), is_elementwise=True)
@@ -391,7 +413,7 @@ def _adaptive(chances: pl.DataFrame) -> pl.DataFrame:
     for chance in chances.iter_columns():
         # A row's draw is a hash of its chances, so that it is the same wherever the row is.
         whole = (chance.fill_nan(None).fill_null(0.0).clip(0.0, 1.0) * 2.0**53).cast(pl.UInt64)
-        bits = pl.DataFrame({"bits": bits + whole}).select(_mixed(pl.col("bits"))).to_series()
+        bits = _mixed(bits + whole)
     draw = (bits // (1 << 11)).cast(pl.Float64) / 2.0**53
     out = []
     for i, chance in enumerate(chances.iter_columns()):
