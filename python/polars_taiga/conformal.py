@@ -6,7 +6,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 import polars as pl
 
@@ -30,6 +30,24 @@ Method: TypeAlias = Literal["split", "cv+", "cqr", "aps", "lac"]
 _SETS = ("aps", "lac")
 
 
+class IntervalParams(TypedDict, total=False):
+    """The keyword arguments of `interval`; what each means: see there."""
+
+    method: Method
+    alpha: float
+    folds: int
+    by: IntoColumn | None
+    classes: Sequence[object] | pl.Enum | None
+    device: str
+
+
+class ConformalParams(IntervalParams, total=False):
+    """The keyword arguments of `conformal` beside those of `fit_gbdt`; what each means: see there."""
+
+    calibration: float | IntoColumn
+    weight: IntoColumn | None
+
+
 @shows(GbdtParams)
 def conformal(
     target: IntoColumn,
@@ -39,7 +57,7 @@ def conformal(
     calibration: float | IntoColumn = 0.25,
     folds: int = 5,
     by: IntoColumn | None = None,
-    classes: Sequence[object] | None = None,
+    classes: Sequence[object] | pl.Enum | None = None,
     weight: IntoColumn | None = None,
     **params: Any,
 ) -> pl.Expr:
@@ -77,7 +95,7 @@ def conformal(
         A column of groups, each of which is calibrated by itself (Mondrian [6]_): the share holds in each of them, for
         one model. (`group_by().agg(tg.conformal(…))` gives each its own model.) Not of `"cv+"`.
     classes
-        Of `"aps"` and `"lac"`: the labels of the target.
+        Of `"aps"` and `"lac"`: the labels of the target, or its type if that is an Enum.
     params
         Those of `fit_gbdt`. `"cqr"` sets `loss` and its `alpha`.
 
@@ -169,13 +187,12 @@ def conformal(
     # What `mae` says of a null or a NaN is an error that names it.
     checked = mae(seen.filter(used), predicted.filter(used), on_error="raise")
     fields = {"model": model}
+    kept_scores = score.filter(used)
     if group is None:
-        kept_scores = score.filter(used)
-        none = used.any().not_() if isinstance(used, pl.Expr) else pl.lit(False)
-        fields["offset"] = pl.when(none).then(math.inf).otherwise(_rank_value(kept_scores, alpha) + 0 * checked)
+        fields["offset"] = one_value([kept_scores, checked], lambda s: _rank_value(s[0], alpha), pl.Float64)
     else:
-        both = pl.struct(group.filter(used).alias("group"), (score.filter(used) + 0 * checked).alias("score"))
-        fields["offsets"] = one_value([both], lambda s: _group_offsets(s[0], alpha), pl.Binary)
+        both = pl.struct(group.filter(used).alias("group"), kept_scores.alias("score"))
+        fields["offsets"] = one_value([both, checked], lambda s: _group_offsets(s[0], alpha), pl.Binary)
     return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
 
 
@@ -186,7 +203,7 @@ def interval(
     alpha: float = 0.1,
     folds: int = 5,
     by: IntoColumn | None = None,
-    classes: Sequence[object] | None = None,
+    classes: Sequence[object] | pl.Enum | None = None,
     device: str = "auto",
 ) -> pl.Expr:
     """Predict an interval for each row, or a set of classes, by what `tg.conformal` gave. Elementwise, so it streams.
@@ -294,8 +311,10 @@ def _check_of_method(method: str, by: object, classes: list[object], given: bool
         raise ValueError(msg)
 
 
-def _ordered(classes: Sequence[object] | None) -> list[Any]:
+def _ordered(classes: Sequence[object] | pl.Enum | None) -> list[Any]:
     """The labels in the order in which a model has them."""
+    if isinstance(classes, pl.Enum):
+        return classes.categories.to_list()
     if isinstance(classes, str):
         msg = f"parameter `classes`: {classes!r} is no list of labels"
         raise TypeError(msg)
@@ -338,15 +357,10 @@ def _rank(count: int, alpha: float) -> int:
     return math.ceil(round((count + 1) * (1 - alpha), 9))
 
 
-def _rank_value(scores: pl.Expr, alpha: float) -> pl.Expr:
-    """The same of an expression."""
-    rank = ((scores.len().cast(pl.Float64) + 1) * (1 - alpha)).round(9).ceil().cast(pl.Int64)
-    count = scores.len().cast(pl.Int64)
-    return (
-        pl.when(rank <= count)
-        .then(scores.sort().get(pl.max_horizontal(pl.min_horizontal(rank, count) - 1, pl.lit(0))))
-        .otherwise(math.inf)
-    )
+def _rank_value(scores: pl.Series, alpha: float) -> float:
+    """The offset of these scores."""
+    rank = _rank(len(scores), alpha)
+    return float(scores.sort()[rank - 1]) if rank <= len(scores) else math.inf
 
 
 def _group_offsets(both: pl.Series, alpha: float) -> bytes:

@@ -13,7 +13,7 @@ from polars_taiga._fit import Training
 from polars_taiga._signature import shows
 from polars_taiga._taiga import __version__
 from polars_taiga.calibration import calibrate, fit_calibration
-from polars_taiga.conformal import conformal, interval
+from polars_taiga.conformal import ConformalParams, IntervalParams, conformal, interval
 from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import (
     EncoderParams,
@@ -131,11 +131,13 @@ class TaigaExpr:
         return cross_val_predict(self._expr, *features, **params)
 
     @shows(GbdtParams)
+    @shows(ConformalParams)
     def conformal(self, *features: IntoColumns, **params: Any) -> pl.Expr:
         """`tg.conformal` with this expression as the target."""
         return conformal(self._expr, *features, **params)
 
-    def interval(self, *features: IntoColumns, **params: Any) -> pl.Expr:
+    @shows(IntervalParams)
+    def interval(self, *features: IntoColumns, **params: Unpack[IntervalParams]) -> pl.Expr:
         """`tg.interval` with this expression as the conformal."""
         return interval(self._expr, *features, **params)
 
