@@ -10,7 +10,7 @@ import polars as pl
 
 from polars_taiga import _plugin
 from polars_taiga._elementwise import by_value, one_value
-from polars_taiga.metrics import logloss
+from polars_taiga.metrics import auc, logloss
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn
@@ -78,14 +78,10 @@ def fit_calibration(
         raise ValueError(msg)
     y, p = _plugin.as_expr(target, "the target"), _plugin.as_expr(predicted, "`predicted`")
     w = None if weight is None else _plugin.as_expr(weight, "`weight`")
-    # It reads the same columns, and says what is wrong with them.
-    checked = logloss(y, p, weight=w)
-    both = pl.struct(
-        y.cast(pl.Float64).alias("y"),
-        p.cast(pl.Float64).alias("p"),
-        (pl.lit(1.0) if w is None else w.cast(pl.Float64)).alias("w"),
-    )
-    return one_value([both, checked], lambda columns: _fitted(columns[0], method), pl.Binary).alias("calibration")
+    # They read the same columns, and say what is wrong with them: `auc` of one class alone, say.
+    checked = [logloss(y, p, weight=w), auc(y, p, weight=w)]
+    read = [y.cast(pl.Float64), p.cast(pl.Float64), pl.lit(1.0) if w is None else w.cast(pl.Float64)]
+    return one_value([*read, *checked], lambda s: _fitted(s[0], s[1], s[2], method), pl.Binary).alias("calibration")
 
 
 def calibrate(calibration: bytes | pl.Expr | str, predicted: IntoColumn) -> pl.Expr:
@@ -134,18 +130,16 @@ def _named_value(p: pl.Expr) -> bool:
     return p.meta.output_name(raise_if_undetermined=False) == "value"
 
 
-def _fitted(rows: pl.Series, method: str) -> bytes:
-    """The curve as JSON."""
-    frame = rows.struct.unnest().filter(pl.col("w") > 0)
+def _fitted(y: pl.Series, p: pl.Series, w: pl.Series, method: str) -> bytes:
+    """The curve as JSON; one weight is all rows'."""
+    w = w if len(w) == len(y) else w.new_from_index(0, len(y))
+    frame = pl.DataFrame([y.alias("y"), p.alias("p"), w.alias("w")]).filter(pl.col("w") > 0)
     # By distinct probability; the order of rows plays no part, since sums are exact.
     points = [
         (p, math.fsum(w), math.fsum(a * b for a, b in zip(w, y, strict=True)))
         for p, w, y in frame.group_by("p").agg("w", "y").sort("p").iter_rows()
     ]
     total, positive = math.fsum(w for _, w, _ in points), math.fsum(s for _, _, s in points)
-    if not 0 < positive < total:
-        msg = "fit_calibration: the target is of one class alone"
-        raise pl.exceptions.ComputeError(msg)
     found: dict[str, Any] = {"method": method}
     if method == "isotonic":
         found["p"], found["value"] = _isotonic(points)

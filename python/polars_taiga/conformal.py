@@ -157,7 +157,7 @@ def conformal(
         heavy = None if weight is None else _plugin.as_expr(weight, "`weight`")
     if method != "cv+":
         with problems.collect():
-            mask = _calibrates(calibration, seed if isinstance(seed, int) else 0)
+            mask = _calibrates(calibration, y, seed if isinstance(seed, int) else 0)
     group = None
     with problems.collect():
         group = None if by is None else _plugin.as_expr(by, "`by`").cast(pl.String)
@@ -177,22 +177,23 @@ def conformal(
     if method in _SETS:
         scores = _class_scores(predict(model, *features, dtype=_class_dtype(label), device=device), label, method)
         score = pl.coalesce(pl.when(y == pl.lit(one)).then(scores[i]) for i, one in enumerate(label))
-        seen, predicted = score, score
+        # Null of a label that is none of these.
+        seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None)
     elif method == "cqr":
         low, high = _quantiles(predict(model, *features, dtype=_quantile_dtype(alpha), device=device), alpha)
-        score, seen, predicted = pl.max_horizontal(low - y, y - high), y, low
+        score, seen = pl.max_horizontal(low - y, y - high), y
     else:
         predicted = predict(model, *features, device=device)
         score, seen = (y - predicted).abs(), y
-    # What `mae` says of a null or a NaN is an error that names it.
-    checked = mae(seen.filter(used), predicted.filter(used), on_error="raise")
+    # What `mae` says of a null or a NaN is an error that names the column.
+    checked = mae(seen.filter(used), seen.filter(used))
     fields = {"model": model}
     kept_scores = score.filter(used)
     if group is None:
         fields["offset"] = one_value([kept_scores, checked], lambda s: _rank_value(s[0], alpha), pl.Float64)
     else:
-        both = pl.struct(group.filter(used).alias("group"), kept_scores.alias("score"))
-        fields["offsets"] = one_value([both, checked], lambda s: _group_offsets(s[0], alpha), pl.Binary)
+        read = [group.filter(used), kept_scores, checked]
+        fields["offsets"] = one_value(read, lambda s: _group_offsets(s[0], s[1], alpha), pl.Binary)
     return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
 
 
@@ -326,7 +327,7 @@ def _ordered(classes: Sequence[object] | pl.Enum | None) -> list[Any]:
         raise TypeError(msg) from None
 
 
-def _calibrates(calibration: object, seed: int) -> pl.Expr:
+def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
     """Which rows calibrate, never null."""
     if isinstance(calibration, str | pl.Expr):
         return _plugin.as_expr(calibration, "`calibration`").fill_null(False)
@@ -336,7 +337,8 @@ def _calibrates(calibration: object, seed: int) -> pl.Expr:
     if not 0 < calibration < 1:
         msg = f"parameter `calibration`: {calibration} is not between 0 and 1"
         raise ValueError(msg)
-    number = pl.int_range(pl.len(), dtype=pl.UInt64) + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
+    # Counted by a column: of what reads none, Polars 1 has no name in groups.
+    number = (y.is_null().cast(pl.UInt64) * 0 + 1).cum_sum() + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
     drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
     return drawn.rank("ordinal") <= (pl.len() * calibration).ceil()
 
@@ -363,9 +365,14 @@ def _rank_value(scores: pl.Series, alpha: float) -> float:
     return float(scores.sort()[rank - 1]) if rank <= len(scores) else math.inf
 
 
-def _group_offsets(both: pl.Series, alpha: float) -> bytes:
+def _group_offsets(group: pl.Series, score: pl.Series, alpha: float) -> bytes:
     """The offset of each group as JSON; infinity is null there."""
-    found = both.struct.unnest().group_by("group").agg(pl.col("score").sort()).sort("group", nulls_last=True)
+    found = (
+        pl.DataFrame([group.alias("group"), score.alias("score")])
+        .group_by("group")
+        .agg(pl.col("score").sort())
+        .sort("group")
+    )
     pairs = [
         [group, scores[rank - 1] if (rank := _rank(len(scores), alpha)) <= len(scores) else None]
         for group, scores in found.iter_rows()
@@ -477,17 +484,18 @@ def _cv_plus_fit(
     predicted = predict(model, *features, device=device)
     # The models are large: each is taken from one row of its fold.
     fields = {f"model_{i}": model.gather((fold == i).arg_max()).first() for i in range(folds)}
-    off = pl.struct(fold.alias("fold"), (y - predicted).abs().alias("residual"), used.alias("used"))
-    checked = mae(
-        y.filter(used) if weight is not None else y, predicted.filter(used) if weight is not None else predicted
+    checked = mae(y.filter(used), y.filter(used)) if weight is not None else mae(y, y)
+    fields["residuals"] = one_value(
+        [fold, (y - predicted).abs(), used, checked], lambda s: _packed(s[0], s[1], s[2], folds), pl.Binary
     )
-    fields["residuals"] = one_value([off, checked], lambda s: _packed(s[0], folds), pl.Binary)
     return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
 
 
-def _packed(off: pl.Series, folds: int) -> bytes:
+def _packed(fold: pl.Series, residual: pl.Series, used: pl.Series, folds: int) -> bytes:
     """The residuals of each fold in their order: how many, then all of them, as little-endian floats."""
-    frame = off.struct.unnest().filter("used").sort("fold", "residual")
+    # Of no weights `used` is one value for all rows.
+    used = used if len(used) == len(fold) else used.new_from_index(0, len(fold))
+    frame = pl.DataFrame([fold.alias("fold"), residual.alias("residual")]).filter(used).sort("fold", "residual")
     counts = [float(frame.filter(pl.col("fold") == i).height) for i in range(folds)]
     numbers = [float(folds), *counts, *frame["residual"].to_list()]
     return struct.pack(f"<{len(numbers)}d", *numbers)
