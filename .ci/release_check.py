@@ -4,7 +4,7 @@ python .ci/release_check.py version [TAG]       the version stands in one place,
 python .ci/release_check.py wheel WHEEL         names, contents, symbols: twine, abi3audit, auditwheel (on Linux)
 python .ci/release_check.py sdist FILE [--build]  all that a wheel needs is in it; built alone, in an empty folder
 python .ci/release_check.py try WHEEL [--polars oldest|newest] [--pythons]
-                                                fits and predicts in a new environment of this Python, or of all there are
+                                                fits and predicts in new environments, of all Pythons that there are
 python .ci/release_check.py sbom OUT            the crates of Cargo.lock as CycloneDX
 """
 
@@ -32,7 +32,8 @@ model = tg.Model(df.lazy().select(tg.fit_gbdt("y", "x", "c", rounds=20)).collect
 assert df.select(tg.score(model, "y", metric="accuracy")).item() == 1.0
 assert df.select(tg.fit_forest("y", "x", trees=5)).item() is not None
 assert df.group_by("c").agg(tg.min_max("x")).height == 2
-import sys; print(f"Python {sys.version.split()[0]}, Polars {pl.__version__}, polars-taiga {tg.__version__}: fits and predicts")
+import sys
+print(f"Python {sys.version.split()[0]}, Polars {pl.__version__}, polars-taiga {tg.__version__}: fits and predicts")
 """
 
 
@@ -67,7 +68,7 @@ def check_version(tag: str | None) -> None:
     print(f"version {own}")
 
 
-def check_wheel(wheel: Path) -> None:
+def check_wheel(wheel: Path, newest_glibc: tuple[int, int]) -> None:
     if f"-{version()}-cp310-abi3-" not in wheel.name:
         sys.exit(f"{wheel.name}: not of version {version()} for the stable ABI of Python 3.10")
     names = zipfile.ZipFile(wheel).namelist()
@@ -83,26 +84,18 @@ def check_wheel(wheel: Path) -> None:
         shown = run(sys.executable, "-m", "auditwheel", "show", wheel)
         # The tag that it may have, by the symbols that it asks the system for.
         found = re.search(r'following platform tag:\s*"?manylinux_(\d+)_(\d+)', shown)
-        if found is None or (int(found[1]), int(found[2])) > NEWEST_GLIBC:
-            sys.exit(f"{wheel.name}: not for manylinux 2.28:\n{shown}")
+        if found is None or (int(found[1]), int(found[2])) > newest_glibc:
+            sys.exit(f"{wheel.name}: not for manylinux {newest_glibc}:\n{shown}")
         print(f"auditwheel: manylinux_{found[1]}_{found[2]}")
 
 
 def check_sdist(sdist: Path, build: bool) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
-    wanted = [
-        "Cargo.lock",
-        "pyproject.toml",
-        "PKG-INFO",
-        "LICENSE-MIT",
-        "LICENSE-APACHE",
-        "LICENSE-THIRD-PARTY",
-        "README.md",
-    ]
-    missing = [
-        name for name in [*wanted, "python/polars_taiga/__init__.py", "src/core/Cargo.toml"] if name not in names
-    ]
+    licences = ["LICENSE-MIT", "LICENSE-APACHE", "LICENSE-THIRD-PARTY"]
+    wanted = [*licences, "Cargo.lock", "pyproject.toml", "PKG-INFO", "README.md"]
+    wanted += ["python/polars_taiga/__init__.py", "src/core/Cargo.toml"]
+    missing = [name for name in wanted if name not in names]
     strays = [name for name in names if name.endswith((".so", ".pyd")) or "__pycache__" in name]
     if missing or strays:
         sys.exit(f"{sdist.name}: missing: {missing}, not wanted: {strays[:5]}")
@@ -112,24 +105,11 @@ def check_sdist(sdist: Path, build: bool) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         # Nothing of the clone is seen: an own target folder, an environment of few variables.
-        env = {
-            k: v
-            for k, v in os.environ.items()
-            if k in ("PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "TMPDIR") or k.startswith("PIP_")
-        }
+        kept = ("PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "TMPDIR")
+        env = {name: value for name, value in os.environ.items() if name in kept or name.startswith("PIP_")}
         env |= {"CARGO_TARGET_DIR": f"{folder}/target", "MATURIN_PEP517_ARGS": "--no-default-features"}
-        run(
-            sys.executable,
-            "-m",
-            "pip",
-            "wheel",
-            "--no-deps",
-            "--wheel-dir",
-            folder,
-            sdist.resolve(),
-            cwd=folder,
-            env=env,
-        )
+        build_one = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, sdist.resolve()]
+        run(*build_one, cwd=folder, env=env)
         wheel = next(Path(folder).glob("*.whl"))
         print(f"{wheel.name}: built from the sdist alone")
         check_try(wheel, "newest", all_pythons=False)
@@ -225,6 +205,7 @@ def main() -> None:
     parser.add_argument("--polars", choices=["oldest", "newest"], default="newest")
     parser.add_argument("--pythons", action="store_true")
     parser.add_argument("--build", action="store_true")
+    parser.add_argument("--this-glibc", action="store_true", help="a wheel for this machine, not for a release")
     args = parser.parse_args()
     if args.what == "version":
         check_version(args.file)
@@ -233,7 +214,7 @@ def main() -> None:
         parser.error("name the file")
     file = Path(args.file)
     if args.what == "wheel":
-        check_wheel(file)
+        check_wheel(file, (2, 99) if args.this_glibc else NEWEST_GLIBC)
     elif args.what == "sdist":
         check_sdist(file, args.build)
     elif args.what == "try":

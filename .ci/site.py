@@ -140,8 +140,8 @@ def coming_from(peer: str) -> str:
     tables = re.findall(r"(?:^\|.*\n)+", section, re.M)
     out = [f"# Coming from {peer}", ""]
     out += [
-        "Both sides are kept by the engine itself: a name or a value of another library's is an error here that says what it",
-        "is called in this one, all that is wrong with a call at once.",
+        "A name or a value of another library's is an error here that says what it is called in this one, all that is",
+        "wrong with a call at once. What stands below are the tables that these errors are made from.",
         "",
     ]
     if peer in PEERS:
