@@ -9,7 +9,7 @@
 SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup prepare build kernels demo examples test test-all build-tests test-rust test-python test-oldest test-cuda wheel bench lint lint-rust lint-others docs clean
+.PHONY: help setup prepare build kernels demo examples test test-all build-tests test-rust test-python test-oldest test-cuda wheel bench lint lint-rust lint-others docs release-check clean
 
 # One after the other, since each step takes all cores; but packages are fetched while the plugin is compiled, and `make test` has the
 # linters, which leave cores idle, beside the compiler of the tests.
@@ -152,6 +152,7 @@ lint-others:
 	$(ADVISORIES) Cargo.lock fuzz/Cargo.lock loom/Cargo.lock
 	! $(ADVISORIES) .ci/advisories/faulty.lock   # a fault is found
 	$(BIN)/python .ci/layers.py
+	$(BIN)/python .ci/site.py check
 	$(BIN)/python .ci/kernels.py
 
 lint-rust:
@@ -177,14 +178,28 @@ bench: build $(VENV)/.setup-test ## Measure side by side with the peers (about a
 	$(BIN)/python -m benchmarks.memory
 	$(BIN)/python -m benchmarks.picture
 
-docs: build ## Reference pages into build/docs: python/ (pdoc) and rust/ (rustdoc)
-	@$(BIN)/python -m pdoc --version > /dev/null 2>&1 || $(BIN)/python -m pip install --quiet 'pdoc>=15'
+# The pages are the repository's files; .ci/site.py lays them out. EXECUTED= leaves out what the examples print (minutes).
+EXECUTED ?= 1
+
+docs: build $(VENV)/.setup-test ## The documentation's site into build/docs, and rustdoc into build/docs/rust
+	$(BIN)/python -m pip install --quiet --group docs
 	rm -rf build/docs
-	mkdir -p build/docs
-	$(BIN)/python -m pdoc --docformat numpy --output-directory build/docs/python polars_taiga
+	$(BIN)/python .ci/site.py lay build/site-pages $(if $(EXECUTED),--executed)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
 	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps -p taiga-core -p taiga-cpu -p taiga-engine --target-dir build/doc-target
 	cp -r build/doc-target/doc build/docs/rust
-	echo 'build/docs/python/index.html, build/docs/rust/taiga_engine/index.html, taiga_core/'
+	echo 'build/docs/index.html, build/docs/rust/taiga_engine/index.html'
+
+# What can be known of a release on one machine; the rest is .github/workflows/release.yml.
+release-check: $(OLDEST)/.setup ## Check the version, a wheel, an sdist and what they are made of (docs/release.md)
+	$(BIN)/python -m pip install --quiet --group release
+	$(BIN)/python .ci/release_check.py version
+	$(BIN)/python .ci/release_check.py sbom build/release/polars-taiga.cdx.json
+	$(BIN)/python .ci/release_check.py wheel build/wheel/*.whl --this-glibc
+	$(BIN)/python .ci/release_check.py try build/wheel/*.whl --pythons --polars oldest
+	$(BIN)/python .ci/release_check.py try build/wheel/*.whl --pythons --polars newest
+	$(BIN)/maturin sdist --out build/release
+	$(BIN)/python .ci/release_check.py sdist build/release/*.tar.gz --build
 
 clean: ## Remove everything that was built, .venv included
 	rm -rf $(VENV) target loom/target fuzz/target build dist demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -18,7 +18,9 @@ from polars_taiga import datafusion, duckdb, metrics, plot
 from polars_taiga import namespaces as namespaces
 from polars_taiga._taiga import __version__
 from polars_taiga._warn import TargetWarning
+from polars_taiga.calibration import calibrate, fit_calibration
 from polars_taiga.collective import Collective
+from polars_taiga.conformal import conformal, interval
 from polars_taiga.custom_metric import CustomMetric, mean, metric
 from polars_taiga.dependence import partial_dependence
 from polars_taiga.device import (
@@ -74,8 +76,10 @@ __all__ = [
     "TargetWarning",
     "__version__",
     "borders",
+    "calibrate",
     "clear_device_cache",
     "combine",
+    "conformal",
     "count_encode",
     "cross_val_predict",
     "cross_validate",
@@ -83,6 +87,7 @@ __all__ = [
     "device_info",
     "duckdb",
     "encode",
+    "fit_calibration",
     "fit_folds",
     "fit_forest",
     "fit_gbdt",
@@ -92,6 +97,7 @@ __all__ = [
     "histogram2d",
     "importance",
     "information_value",
+    "interval",
     "limit_device_cache",
     "loss",
     "mean",

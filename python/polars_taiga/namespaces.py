@@ -12,6 +12,8 @@ from polars_taiga._batches import BatchesCall
 from polars_taiga._fit import Training
 from polars_taiga._signature import shows
 from polars_taiga._taiga import __version__
+from polars_taiga.calibration import calibrate, fit_calibration
+from polars_taiga.conformal import ConformalParams, IntervalParams, conformal, interval
 from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import (
     EncoderParams,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from polars_taiga._fit import OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
+    from polars_taiga.calibration import CalibrationMethod
     from polars_taiga.collective import Collective
     from polars_taiga.quantize import BorderMethod
     from polars_taiga.search import Space
@@ -126,6 +129,31 @@ class TaigaExpr:
     def cross_val_predict(self, *features: IntoColumns, **params: Unpack[FoldsParams]) -> pl.Expr:
         """`tg.cross_val_predict` with this expression as the target."""
         return cross_val_predict(self._expr, *features, **params)
+
+    @shows(GbdtParams)
+    @shows(ConformalParams)
+    def conformal(self, *features: IntoColumns, **params: Any) -> pl.Expr:
+        """`tg.conformal` with this expression as the target."""
+        return conformal(self._expr, *features, **params)
+
+    @shows(IntervalParams)
+    def interval(self, *features: IntoColumns, **params: Unpack[IntervalParams]) -> pl.Expr:
+        """`tg.interval` with this expression as the conformal."""
+        return interval(self._expr, *features, **params)
+
+    def fit_calibration(
+        self,
+        predicted: IntoColumn,
+        *,
+        method: CalibrationMethod = "isotonic",
+        weight: IntoColumn | None = None,
+    ) -> pl.Expr:
+        """`tg.fit_calibration` with this expression as the target."""
+        return fit_calibration(self._expr, predicted, method=method, weight=weight)
+
+    def calibrate(self, calibration: bytes | IntoColumn) -> pl.Expr:
+        """`tg.calibrate` of this expression."""
+        return calibrate(calibration, self._expr)
 
     @shows(ForestParams)
     def fit_forest(

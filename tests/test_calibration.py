@@ -1,0 +1,124 @@
+"""Calibration of probabilities, with scikit-learn as the judge."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+import polars_taiga as tg
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression
+
+ROW = st.tuples(st.integers(0, 20), st.booleans(), st.integers(0, 3))
+METHODS = ["isotonic", "platt", "beta"]
+
+
+def curve_of(df: pl.DataFrame, method: Any = "isotonic", **more: Any) -> bytes:
+    value = df.select(tg.fit_calibration("y", "p", method=method, **more)).item()
+    assert isinstance(value, bytes)
+    return value
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(ROW, min_size=2, max_size=40), st.integers(0, 40))
+def test_isotonic_is_scikit_learns_whatever_the_chunks_and_the_order(rows: list[Any], cut: int) -> None:
+    kept = [row for row in rows if row[2] > 0]
+    if len({y for _, y, _ in kept}) < 2:
+        return
+    df = pl.DataFrame([(p / 20, y, float(w)) for p, y, w in rows], schema=["p", "y", "w"], orient="row")
+    curve = curve_of(df, weight="w")
+    judge = IsotonicRegression(y_min=0, y_max=1, out_of_bounds="clip")
+    judge.fit([p / 20 for p, _, _ in kept], [y for _, y, _ in kept], sample_weight=[w for _, _, w in kept])
+    at = np.linspace(0, 1, 41)
+    ours = pl.DataFrame({"p": at}).select(tg.calibrate(curve, "p")).to_series().to_numpy()
+    np.testing.assert_allclose(ours, judge.predict(at), atol=1e-12)
+    chunks = pl.concat([df[:cut], df[cut:]], rechunk=False)
+    for method in METHODS:
+        assert curve_of(chunks, method, weight="w") == curve_of(df.reverse(), method, weight="w")
+
+
+def sample(n: int = 4_000) -> pl.DataFrame:
+    rng = np.random.default_rng(3)
+    p = rng.random(n).round(3)
+    return pl.DataFrame({"p": p, "y": rng.random(n) < p**2, "g": rng.integers(0, 2, n)})
+
+
+def test_beta_and_platt_are_logistic_regressions() -> None:
+    df = sample()
+    p = df["p"].to_numpy().clip(1e-12, 1 - 1e-12)
+    y = df["y"].to_numpy()
+    for method, terms in (("beta", [np.log(p), -np.log1p(-p)]), ("platt", [np.log(p) - np.log1p(-p)])):
+        judge = LogisticRegression(C=1e10, tol=1e-10, max_iter=1_000)
+        x = np.column_stack(terms)
+        if method == "platt":
+            yes, no = (y.sum() + 1) / (y.sum() + 2), 1 / ((~y).sum() + 2)
+            share = np.where(y, yes, no)
+            judge.fit(np.vstack([x, x]), np.repeat([1, 0], len(y)), sample_weight=np.concatenate([share, 1 - share]))
+        else:
+            judge.fit(x, y)
+        ours = df.select(tg.calibrate(curve_of(df, method), "p")).to_series().to_numpy()
+        np.testing.assert_allclose(ours, judge.predict_proba(x)[:, 1], atol=2e-4)
+        measured = df.with_columns(q=tg.calibrate(curve_of(df, method), "p"))
+        assert measured.select(tg.metrics.logloss("y", "q") < tg.metrics.logloss("y", "p")).item()
+
+
+def test_curves_of_groups_are_those_of_their_rows_and_stream() -> None:
+    df = sample(400).with_row_index()
+    for method in METHODS:
+        curves = df.group_by("g").agg(tg.fit_calibration("y", "p", method=method))
+        joined = df.lazy().join(curves.lazy(), on="g", how="left")
+        out = joined.with_columns(q=tg.calibrate("calibration", "p")).collect().sort("index")
+        for g in range(2):
+            own = df.filter(g=g)
+            alone = own.select(tg.calibrate(curve_of(own, method), "p")).to_series()
+            assert out.filter(g=g)["q"].rename("p").equals(alone)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nulls_nan_no_rows_and_names(method: str) -> None:
+    curve = curve_of(sample(100), method)
+    df = pl.DataFrame({"value": [0.0, None, math.nan, 1.0]})
+    out = df.select(tg.calibrate(curve, "value"))
+    assert out.columns == ["value"]
+    values = out.to_series().to_list()
+    assert values[1] is None
+    assert math.isnan(values[2])
+    assert 0 <= values[0] <= values[3] <= 1
+    assert df.clear().select(tg.calibrate(curve, "value")).height == 0
+    nobody = df.select(tg.calibrate(pl.lit(None, dtype=pl.Binary), "value"))
+    assert nobody.to_series().null_count() == 4
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ({"p": [0.1, None], "y": [0, 1]}, "column `p`: 1 of 2 values are null"),
+        ({"p": [0.1, math.nan], "y": [0, 1]}, "column `p`: 1 of 2 values are NaN"),
+        ({"p": [0.1, 2.0], "y": [0, 1]}, "column `p`: it is 2"),
+        ({"p": [0.1, 0.2], "y": [0, 2]}, "column `y`: it is 2"),
+        ({"p": [0.1, 0.2], "y": [1, 1]}, "class"),
+        ({"p": [], "y": []}, "no rows"),
+    ],
+)
+def test_wrong_rows_are_errors(rows: dict[str, list[Any]], text: str) -> None:
+    df = pl.DataFrame(rows, schema={"p": pl.Float64, "y": pl.Int64})
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        curve_of(df)
+
+
+def test_wrong_calls_are_errors() -> None:
+    with pytest.raises(ValueError, match="parameter `method`: 'spline'"):
+        tg.fit_calibration("y", "p", method="spline")  # type: ignore[arg-type]
+    for value in (
+        b"",
+        b"[]",
+        b'{"method": "platt", "coefficients": [1]}',
+        b'{"method": "isotonic", "p": [1, 0], "value": [0, 1]}',
+    ):
+        with pytest.raises(ValueError, match="these bytes are no calibration"):
+            tg.calibrate(value, "p")
