@@ -13,7 +13,7 @@
 mod lists;
 mod stored;
 
-use self::lists::{BatchLists, ListMaker, OwnedLists, Owners, Place, Places};
+use self::lists::{BatchLists, ListGroup, ListMaker, OwnedLists, Owners, Place};
 use self::stored::{Adaptive, Descended, FreeLeading, Leading, Stored};
 use super::passes::{Passes, residuals};
 use std::ops::Range;
@@ -40,6 +40,9 @@ const CHUNK: usize = 128;
 /// The most features whose coefficients are asked for a batch ahead.
 const AHEAD: usize = 4096;
 
+/// Groups of batches whose lists each thread makes.
+const GROUPS_A_THREAD: usize = 4;
+
 /// Rows between two looks whether to stop.
 const ROWS_A_QUESTION: usize = 1 << 14;
 
@@ -48,11 +51,16 @@ const ROWS_A_QUESTION: usize = 1 << 14;
 /// # Errors
 /// [`Error::Memory`] and [`Error::Interrupted`].
 pub fn fit(batches: ByBatches<'_, '_, '_, '_>, deal: &Deal, passes: &Passes<'_, '_, '_>) -> Result<Fitted> {
+    // A batch has no more features than entries.
+    if deal.most <= 1 << 16 { fit_with::<u16>(batches, deal, passes) } else { fit_with::<u32>(batches, deal, passes) }
+}
+
+fn fit_with<P: Place>(batches: ByBatches<'_, '_, '_, '_>, deal: &Deal, passes: &Passes<'_, '_, '_>) -> Result<Fitted> {
     match deal.rule.optimizer {
-        Optimizer::Adagrad => batches.on(deal, &mut Batches::<Adaptive>::new(passes, deal)?, passes),
-        Optimizer::Ftrl if deal.rule.fades() => batches.on(deal, &mut Batches::<Leading>::new(passes, deal)?, passes),
-        Optimizer::Ftrl => batches.on(deal, &mut Batches::<FreeLeading>::new(passes, deal)?, passes),
-        Optimizer::Sgd | Optimizer::Lbfgs => batches.on(deal, &mut Batches::<Descended>::new(passes, deal)?, passes),
+        Optimizer::Adagrad => batches.on(deal, &mut Batches::<Adaptive, P>::new(passes, deal)?, passes),
+        Optimizer::Ftrl if deal.rule.fades() => batches.on(deal, &mut Batches::<Leading, P>::new(passes, deal)?, passes),
+        Optimizer::Ftrl => batches.on(deal, &mut Batches::<FreeLeading, P>::new(passes, deal)?, passes),
+        Optimizer::Sgd | Optimizer::Lbfgs => batches.on(deal, &mut Batches::<Descended, P>::new(passes, deal)?, passes),
     }
 }
 
@@ -93,7 +101,7 @@ impl<S: Stored> Owner<S> {
     }
 
     /// Moves what has been read on the sums of a batch of `rows` rows, and writes it back.
-    fn step(&mut self, own: &OwnedLists, outputs: usize, (rule, unit): (&Rule, f64), now: f64, rows: f64) {
+    fn step<P: Place>(&mut self, own: &OwnedLists<'_, P>, outputs: usize, (rule, unit): (&Rule, f64), now: f64, rows: f64) {
         let Owner { all, stored, values, sums, gradients, .. } = self;
         let width = CHUNK * outputs;
         let parts = stored.chunks_mut(width).zip(values.chunks(width)).zip(sums.chunks(width));
@@ -118,7 +126,7 @@ impl<S: Stored> Owner<S> {
     }
 
     /// Sums the gradients of a batch's features; meanwhile asks for the coefficients of those that the `next` one has.
-    fn sum<P: Place>(&mut self, own: &OwnedLists, places: &[P], outputs: usize, next: &[u32]) {
+    fn sum<P: Place>(&mut self, own: &OwnedLists<'_, P>, outputs: usize, next: &[u32]) {
         self.sums.clear();
         self.sums.resize(self.stored.len(), 0);
         let mut next = next.chunks(next.len().div_ceil(own.starts.len() - 1).max(1));
@@ -130,13 +138,13 @@ impl<S: Stored> Owner<S> {
             match (residuals, own.values.get(span.clone()).filter(|values| !values.is_empty())) {
                 ([r], None) => {
                     let rounded = round64(*r);
-                    places[span].iter().for_each(|place| self.sums[place.at()] += rounded);
+                    own.places[span].iter().for_each(|place| self.sums[place.at()] += rounded);
                 }
                 ([r], Some(values)) => {
-                    places[span].iter().zip(values).for_each(|(place, x)| self.sums[place.at()] += round64(r * x));
+                    own.places[span].iter().zip(values).for_each(|(place, x)| self.sums[place.at()] += round64(r * x));
                 }
                 (residuals, values) => {
-                    for (i, place) in places[span].iter().enumerate() {
+                    for (i, place) in own.places[span].iter().enumerate() {
                         let x = values.map_or(1.0, |values| values[i]);
                         let of_feature = &mut self.sums[place.at() * outputs..(place.at() + 1) * outputs];
                         of_feature.iter_mut().zip(residuals).for_each(|(sum, r)| *sum += round64(r * x));
@@ -161,12 +169,14 @@ struct Share {
 }
 
 /// A fit by batches on the CPU.
-pub struct Batches<'s, 'p, 'a, S> {
+pub struct Batches<'s, 'p, 'a, S, P> {
     passes: &'s Passes<'s, 'p, 'a>,
     deal: &'s Deal,
     rule: Rule,
     free: Rule,
-    lists: Vec<BatchLists>,
+    /// The lists of so many batches each; none where rows have no lists.
+    lists: Vec<ListGroup<P>>,
+    grouped: usize,
     dealt: Owners,
     owners: Vec<RwLock<Owner<S>>>,
     /// The coefficients of dense columns and intercepts, by output.
@@ -183,7 +193,7 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
     lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<S: Stored> BatchSteps for Batches<'_, '_, '_, S> {
+impl<S: Stored, P: Place> BatchSteps for Batches<'_, '_, '_, S, P> {
     fn epoch(&mut self, steps: &[usize], past: f64, rate: f64) -> Result<()> {
         (self.rule.rate, self.free.rate) = (rate, rate);
         let batch = self.deal.batch;
@@ -198,8 +208,8 @@ impl<S: Stored> BatchSteps for Batches<'_, '_, '_, S> {
             let next = steps.get(i + 1).copied();
             let after = steps.get(i + 2).copied();
             self.workers.step(|t| {
-                if let Some(lists) = after.and_then(|after| self.lists.get(after)) {
-                    lists.fetch(t);
+                if let Some((group, at)) = after.and_then(|after| self.group(after)) {
+                    group.fetch(at, t);
                 }
                 self.score(t, (*step, next), &others);
             });
@@ -237,7 +247,7 @@ impl<S: Stored> BatchSteps for Batches<'_, '_, '_, S> {
     }
 }
 
-impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
+impl<'s, 'p, 'a, S: Stored, P: Place> Batches<'s, 'p, 'a, S, P> {
     /// Makes room for the coefficients and what rules remember of them.
     ///
     /// # Errors
@@ -252,12 +262,14 @@ impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
             Ok(RwLock::new(Owner { all, ..Owner::default() }))
         };
         let owners = (0..workers.size()).map(owner).collect::<Result<_>>()?;
+        let steps = deal.rows.len().div_ceil(deal.batch);
         let mut batches = Batches {
             passes,
             deal,
             rule: deal.rule,
             free: deal.free,
             lists: vec![],
+            grouped: steps.div_ceil(GROUPS_A_THREAD * passes.pool.size()).max(1),
             dealt,
             owners,
             others: vec![Cell::default(); (p.dense.len() + 1) * p.outputs],
@@ -268,11 +280,22 @@ impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
         Ok(batches)
     }
 
-    fn make_lists(&self) -> Vec<BatchLists> {
+    fn make_lists(&self) -> Vec<ListGroup<P>> {
         let p = self.passes.problem;
         let Some(csr) = &p.csr else { return vec![] };
         let maker = || ListMaker::new(csr, p.width, self.dealt, &self.passes.feature_scale, self.deal.scale);
-        self.passes.pool.deal(self.deal.rows.len().div_ceil(self.deal.batch), maker, |maker, step| maker.lists(&self.deal.rows[self.deal.span(step)]))
+        let groups: Vec<&[usize]> = self.deal.rows.chunks(self.grouped * self.deal.batch).collect();
+        self.passes.pool.deal(groups.len(), maker, |maker, i| maker.group(groups[i], self.deal.batch))
+    }
+
+    /// Returns the group that has the lists of a batch, and its number there; none where rows have no lists.
+    fn group(&self, step: usize) -> Option<(&ListGroup<P>, usize)> {
+        self.lists.get(step / self.grouped).map(|group| (group, step % self.grouped))
+    }
+
+    /// Returns the lists of an owner's features of a batch; none where rows have no lists.
+    fn owned(&self, owner: usize, step: usize) -> Option<OwnedLists<'_, P>> {
+        self.group(step).map(|(group, at)| group.owned(at, owner))
     }
 
     /// Returns the rule of the coefficient at `i` among `others`.
@@ -282,8 +305,8 @@ impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
 
     /// Reads the coefficients of an owner's features of a batch, at time `now`.
     fn read(&self, owner: usize, step: usize, now: f64) {
-        let Some(lists) = self.lists.get(step) else { return };
-        write(&self.owners[owner]).read(&lists.owned[owner].features, self.passes.problem.outputs, &self.rule, now);
+        let Some(own) = self.owned(owner, step) else { return };
+        write(&self.owners[owner]).read(own.features, self.passes.problem.outputs, &self.rule, now);
     }
 
     /// Returns the rows of a batch that thread `t` scores.
@@ -311,14 +334,11 @@ impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
                 o.iter_mut().zip(weights).for_each(|(o, w)| *o += w * x);
             }
         }
-        if let (Some(csr), Some(lists)) = (&p.csr, self.lists.get(step)) {
+        if let (Some(csr), Some((group, at))) = (&p.csr, self.group(step)) {
             values.clear();
             self.owners.iter().for_each(|owner| values.extend_from_slice(&read(owner).values));
             read(&self.owners[t]).fetch(self.ahead(t, next).0, p.outputs);
-            match &lists.places {
-                Places::Narrow(places) => add_entries(csr, (all, part), (lists, places), values, scores, p.outputs),
-                Places::Wide(places) => add_entries(csr, (all, part), (lists, places), values, scores, p.outputs),
-            }
+            add_entries(csr, (all, part), &group.batch(at), values, scores, p.outputs);
         }
         codes.clear();
         codes.extend(rows.iter().map(|i| p.codes[*i]));
@@ -332,23 +352,20 @@ impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
 
     /// Returns the features of an owner that the next batch has, where they are few enough to be asked for ahead: the first and the second half.
     fn ahead(&self, owner: usize, next: Option<usize>) -> (&[u32], &[u32]) {
-        let features = next.and_then(|next| self.lists.get(next)).map_or(&[][..], |lists| &lists.owned[owner].features);
+        let features = next.and_then(|next| self.owned(owner, next)).map_or(&[][..], |own| own.features);
         if features.len() > AHEAD { (&[], &[]) } else { features.split_at(features.len() / 2) }
     }
 
     /// Sums the gradients of an owner's features of a batch and moves their coefficients.
     fn step(&self, owner: usize, (step, next): (usize, Option<usize>), now: f64) {
-        let Some(lists) = self.lists.get(step) else { return };
-        let (own, outputs, ahead) = (&lists.owned[owner], self.passes.problem.outputs, self.ahead(owner, next).1);
+        let Some(own) = self.owned(owner, step) else { return };
+        let (outputs, ahead) = (self.passes.problem.outputs, self.ahead(owner, next).1);
         let mut owner = write(&self.owners[owner]);
         owner.residuals.clear();
         self.shares.iter().for_each(|share| owner.residuals.extend_from_slice(&read(share).residuals));
-        match &own.places {
-            Places::Narrow(places) => owner.sum(own, places, outputs, ahead),
-            Places::Wide(places) => owner.sum(own, places, outputs, ahead),
-        }
+        owner.sum(&own, outputs, ahead);
         let unit = 1.0 / (self.deal.scale * self.passes.feature_scale.common);
-        owner.step(own, outputs, (&self.rule, unit), now, self.deal.span(step).len() as f64);
+        owner.step(&own, outputs, (&self.rule, unit), now, self.deal.span(step).len() as f64);
     }
 
     /// Steps of dense columns and intercepts.
@@ -376,14 +393,14 @@ impl<'s, 'p, 'a, S: Stored> Batches<'s, 'p, 'a, S> {
 fn add_entries<P: Place>(
     csr: &Csr<'_>,
     (all, part): (&[usize], Range<usize>),
-    (lists, places): (&BatchLists, &[P]),
+    lists: &BatchLists<'_, P>,
     coefficients: &[f64],
     scores: &mut [f64],
     outputs: usize,
 ) {
     let has_values = csr.has_values();
     for (i, o) in part.zip(scores.chunks_exact_mut(outputs)) {
-        let places = &places[lists.starts[i] as usize..lists.starts[i + 1] as usize];
+        let places = &lists.places[lists.starts[i] as usize..lists.starts[i + 1] as usize];
         let values = if has_values { csr.row(all[i]).values } else { None };
         match (o, values) {
             ([o], None) => *o += lanes(0..places.len(), |j| coefficients[places[j].at()]),
