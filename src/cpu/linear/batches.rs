@@ -12,8 +12,10 @@
 
 mod lists;
 mod stored;
+#[cfg(test)]
+mod tests;
 
-use self::lists::{BatchLists, ListGroup, ListMaker, OwnedLists, Owners, Place};
+use self::lists::{BatchLists, ListGroup, ListMaker, MOST_OWNERS, OwnedLists, Owners, Place, TOGETHER, list_bytes};
 use self::stored::{Adaptive, Descended, FreeLeading, Leading, Stored};
 use super::passes::{Passes, residuals};
 use std::ops::Range;
@@ -25,8 +27,8 @@ use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::params::Optimizer;
 use taiga_core::learners::linear::rule::{Cell, Rule};
 use taiga_core::learners::linear::steps::BatchSteps;
-use taiga_core::learners::linear::vectors::lanes;
-use taiga_core::memory::prefetch_near;
+use taiga_core::learners::linear::vectors::{BLOCK, each, lanes};
+use taiga_core::memory::{self, prefetch_near};
 use taiga_core::numerics::fixed::round64;
 use taiga_core::pages;
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -41,7 +43,13 @@ const CHUNK: usize = 128;
 const AHEAD: usize = 4096;
 
 /// Groups of batches whose lists each thread makes.
-const GROUPS_A_THREAD: usize = 4;
+const GROUPS_A_THREAD: usize = 2;
+
+/// Entries of a group, where lists are not kept.
+const GROUP_ENTRIES: usize = 1 << 19;
+
+/// Lists of fewer bytes are kept whatever memory there is.
+const LITTLE: u64 = 1 << 22;
 
 /// Rows between two looks whether to stop.
 const ROWS_A_QUESTION: usize = 1 << 14;
@@ -56,11 +64,27 @@ pub fn fit(batches: ByBatches<'_, '_, '_, '_>, deal: &Deal, passes: &Passes<'_, 
 }
 
 fn fit_with<P: Place>(batches: ByBatches<'_, '_, '_, '_>, deal: &Deal, passes: &Passes<'_, '_, '_>) -> Result<Fitted> {
+    let division = Division::of::<P>(passes, deal);
     match deal.rule.optimizer {
-        Optimizer::Adagrad => batches.on(deal, &mut Batches::<Adaptive, P>::new(passes, deal)?, passes),
-        Optimizer::Ftrl if deal.rule.fades() => batches.on(deal, &mut Batches::<Leading, P>::new(passes, deal)?, passes),
-        Optimizer::Ftrl => batches.on(deal, &mut Batches::<FreeLeading, P>::new(passes, deal)?, passes),
-        Optimizer::Sgd | Optimizer::Lbfgs => batches.on(deal, &mut Batches::<Descended, P>::new(passes, deal)?, passes),
+        Optimizer::Adagrad => batches.on(deal, &mut Batches::<Adaptive, P>::new(passes, deal, division)?, passes),
+        Optimizer::Ftrl if deal.rule.fades() => batches.on(deal, &mut Batches::<Leading, P>::new(passes, deal, division)?, passes),
+        Optimizer::Ftrl => batches.on(deal, &mut Batches::<FreeLeading, P>::new(passes, deal, division)?, passes),
+        Optimizer::Sgd | Optimizer::Lbfgs => batches.on(deal, &mut Batches::<Descended, P>::new(passes, deal, division)?, passes),
+    }
+}
+
+/// What one thread writes, on lines of the cache that are its alone.
+#[derive(Default)]
+#[repr(align(128))]
+struct Apart<T>(RwLock<T>);
+
+impl<T> Apart<T> {
+    fn read(&self) -> RwLockReadGuard<'_, T> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, T> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +121,9 @@ impl<S: Stored> Owner<S> {
 
     /// Asks for the coefficients of features.
     fn fetch(&self, features: &[u32], outputs: usize) {
-        features.iter().for_each(|f| prefetch_near(self.all.as_ptr().wrapping_add(*f as usize * outputs) as *const u8));
+        let bytes = outputs * size_of::<S>();
+        let start = self.all.as_ptr() as *const u8;
+        features.iter().for_each(|f| prefetch_near(start.wrapping_add(*f as usize * bytes)));
     }
 
     /// Moves what has been read on the sums of a batch of `rows` rows, and writes it back.
@@ -106,14 +132,14 @@ impl<S: Stored> Owner<S> {
         let width = CHUNK * outputs;
         let parts = stored.chunks_mut(width).zip(values.chunks(width)).zip(sums.chunks(width));
         for (i, ((stored, values), sums)) in parts.enumerate() {
-            gradients.clear();
             if own.units.is_empty() {
-                gradients.extend(sums.iter().map(|sum| *sum as f64 * unit));
+                stored::step(rule, stored, values, (sums, unit), now, rows);
             } else {
-                let units = own.units[i * CHUNK..].iter().flat_map(|unit| std::iter::repeat_n(unit, outputs));
+                let units = own.units[i * CHUNK..].iter().flat_map(|unit| std::iter::repeat_n(*unit, outputs));
+                gradients.clear();
                 gradients.extend(sums.iter().zip(units).map(|(sum, unit)| *sum as f64 * unit));
+                stored::step_by(rule, stored, values, gradients, now, rows);
             }
-            stored::step(rule, stored, values, gradients, now, rows);
             let features = &own.features[i * CHUNK..];
             if outputs == 1 {
                 features.iter().zip(&*stored).for_each(|(f, stored)| all[*f as usize] = *stored);
@@ -133,7 +159,7 @@ impl<S: Stored> Owner<S> {
         let spans = own.starts.windows(2).map(|bounds| bounds[0] as usize..bounds[1] as usize);
         for (span, residuals) in spans.zip(self.residuals.chunks_exact(outputs)) {
             if let Some(features) = next.next() {
-                features.iter().for_each(|f| prefetch_near(self.all.as_ptr().wrapping_add(*f as usize * outputs) as *const u8));
+                self.fetch(features, outputs);
             }
             match (residuals, own.values.get(span.clone()).filter(|values| !values.is_empty())) {
                 ([r], None) => {
@@ -168,8 +194,21 @@ struct Share {
     dense: Vec<Vec<f64>>,
 }
 
+/// A batch whose turn it is.
+struct Turn {
+    step: usize,
+    /// Which of the lists are its.
+    list: usize,
+    now: f64,
+}
+
+/// Returns whether there is room to keep lists of so many bytes for all epochs: a quarter of what is free.
+fn keep_lists(bytes: u64) -> bool {
+    bytes < LITTLE || memory::available().is_none_or(|free| bytes <= free / 4)
+}
+
 /// A fit by batches on the CPU.
-pub struct Batches<'s, 'p, 'a, S, P> {
+struct Batches<'s, 'p, 'a, S, P> {
     passes: &'s Passes<'s, 'p, 'a>,
     deal: &'s Deal,
     rule: Rule,
@@ -177,55 +216,32 @@ pub struct Batches<'s, 'p, 'a, S, P> {
     /// The lists of so many batches each; none where rows have no lists.
     lists: Vec<ListGroup<P>>,
     grouped: usize,
+    /// Whether the lists are those of all batches, by their numbers; else they are made anew for so many batches at a time.
+    kept: bool,
     dealt: Owners,
-    owners: Vec<RwLock<Owner<S>>>,
+    owners: Vec<Apart<Owner<S>>>,
     /// The coefficients of dense columns and intercepts, by output.
     others: Vec<Cell>,
     workers: ThreadPool,
-    shares: Vec<RwLock<Share>>,
-}
-
-fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
+    shares: Vec<Apart<Share>>,
 }
 
 impl<S: Stored, P: Place> BatchSteps for Batches<'_, '_, '_, S, P> {
     fn epoch(&mut self, steps: &[usize], past: f64, rate: f64) -> Result<()> {
         (self.rule.rate, self.free.rate) = (rate, rate);
-        let batch = self.deal.batch;
-        let time = |i: usize| past + (i * batch) as f64;
-        let Some(first) = steps.first() else { return Ok(()) };
-        self.workers.step(|t| self.read(t, *first, time(0)));
-        for (i, step) in steps.iter().enumerate() {
-            if (i * batch) % ROWS_A_QUESTION < batch && self.passes.interrupted() {
-                return Err(Error::Interrupted);
-            }
-            let others: Vec<f64> = (0..self.others.len()).map(|at| self.rule_of(at).value(&self.others[at], time(i))).collect();
-            let next = steps.get(i + 1).copied();
-            let after = steps.get(i + 2).copied();
-            self.workers.step(|t| {
-                if let Some((group, at)) = after.and_then(|after| self.group(after)) {
-                    group.fetch(at, t);
-                }
-                self.score(t, (*step, next), &others);
-            });
-            self.move_others(*step, time(i));
-            self.workers.step(|t| {
-                self.step(t, (*step, next), time(i));
-                if let Some(next) = next {
-                    self.read(t, next, time(i + 1));
-                }
-            });
+        if self.kept {
+            return self.run(steps, past);
+        }
+        let stretch = self.grouped * self.passes.pool.size();
+        for (i, steps) in steps.chunks(stretch).enumerate() {
+            self.lists = self.make_lists(steps);
+            self.run(steps, past + (i * stretch * self.deal.batch) as f64)?;
         }
         Ok(())
     }
 
     fn settle(&mut self, now: f64) -> Result<()> {
-        self.workers.step(|t| stored::settle(&self.rule, &mut write(&self.owners[t]).all, now));
+        self.workers.step(|t| stored::settle(&self.rule, &mut self.owners[t].write().all, now));
         for i in 0..self.others.len() {
             let cell = self.others[i];
             self.others[i] = Cell { c: self.rule_of(i).value(&cell, now), z: 0.0, ..cell };
@@ -235,15 +251,39 @@ impl<S: Stored, P: Place> BatchSteps for Batches<'_, '_, '_, S, P> {
 
     fn vector(&mut self, now: f64) -> Result<Vec<f64>> {
         let p = self.passes.problem;
-        let mut vector = pages::try_with_capacity("the coefficients", p.coefficients())?;
-        let owners: Vec<_> = self.owners.iter().map(read).collect();
-        for feature in 0..p.width as u32 {
-            let (owner, place) = self.dealt.of(feature);
-            let all = &owners[owner].all[place as usize * p.outputs..(place as usize + 1) * p.outputs];
-            vector.extend(all.iter().map(|stored| self.rule.value(&stored.cell(), now)));
-        }
-        vector.extend((0..self.others.len()).map(|i| self.rule_of(i).value(&self.others[i], now)));
+        let mut vector = pages::try_zeroed("the coefficients", p.coefficients())?;
+        let (sparse, others) = vector.split_at_mut(p.width * p.outputs);
+        let owners: Vec<_> = self.owners.iter().map(Apart::read).collect();
+        let run = TOGETHER as usize;
+        each(self.passes.pool, sparse, BLOCK * p.outputs, |block, out| {
+            for (at, out) in out.chunks_mut(run * p.outputs).enumerate() {
+                let (owner, place) = self.dealt.of((block * BLOCK + at * run) as u32);
+                stored::values(&self.rule, &owners[owner].all[place as usize * p.outputs..], now, out);
+            }
+        });
+        others.iter_mut().enumerate().for_each(|(i, out)| *out = self.rule_of(i).value(&self.others[i], now));
         Ok(vector)
+    }
+}
+
+/// How work and memory are divided, which does not show in the result.
+#[derive(Clone, Copy, Debug)]
+struct Division {
+    workers: usize,
+    /// How many batches' lists are made together.
+    grouped: usize,
+    /// Whether all lists are kept for all epochs.
+    kept: bool,
+}
+
+impl Division {
+    /// Returns what suits a problem.
+    fn of<P>(passes: &Passes<'_, '_, '_>, deal: &Deal) -> Division {
+        let (p, threads) = (passes.problem, passes.pool.size());
+        let kept = keep_lists(list_bytes::<P>(p.entries, p.has_values));
+        let batches = deal.rows.len().div_ceil(deal.batch);
+        let grouped = if kept { batches.div_ceil(GROUPS_A_THREAD * threads) } else { GROUP_ENTRIES / deal.most.max(1) };
+        Division { workers: threads.min(deal.most / ENTRIES_A_THREAD), grouped, kept }
     }
 }
 
@@ -252,50 +292,88 @@ impl<'s, 'p, 'a, S: Stored, P: Place> Batches<'s, 'p, 'a, S, P> {
     ///
     /// # Errors
     /// [`Error::Memory`].
-    pub fn new(passes: &'s Passes<'s, 'p, 'a>, deal: &'s Deal) -> Result<Self> {
+    fn new(passes: &'s Passes<'s, 'p, 'a>, deal: &'s Deal, division: Division) -> Result<Self> {
         let p = passes.problem;
-        let workers = ThreadPool::new(passes.pool.size().min(deal.most / ENTRIES_A_THREAD).max(1))?;
+        let workers = ThreadPool::new(division.workers.clamp(1, MOST_OWNERS))?;
         let dealt = Owners::new(workers.size());
         let cells = dealt.places(p.width) * p.outputs;
-        let owner = |_| -> Result<RwLock<Owner<S>>> {
+        let owner = |_| -> Result<Apart<Owner<S>>> {
             let all = pages::try_filled("the coefficients", S::default(), cells)?;
-            Ok(RwLock::new(Owner { all, ..Owner::default() }))
+            Ok(Apart(RwLock::new(Owner { all, ..Owner::default() })))
         };
         let owners = (0..workers.size()).map(owner).collect::<Result<_>>()?;
-        let steps = deal.rows.len().div_ceil(deal.batch);
         let mut batches = Batches {
             passes,
             deal,
             rule: deal.rule,
             free: deal.free,
             lists: vec![],
-            grouped: steps.div_ceil(GROUPS_A_THREAD * passes.pool.size()).max(1),
+            grouped: division.grouped.max(1),
+            kept: division.kept,
             dealt,
             owners,
             others: vec![Cell::default(); (p.dense.len() + 1) * p.outputs],
-            shares: (0..workers.size()).map(|_| RwLock::default()).collect(),
+            shares: (0..workers.size()).map(|_| Apart::default()).collect(),
             workers,
         };
-        batches.lists = batches.make_lists();
+        if division.kept {
+            let all: Vec<usize> = (0..deal.rows.len().div_ceil(deal.batch)).collect();
+            batches.lists = batches.make_lists(&all);
+        }
         Ok(batches)
     }
 
-    fn make_lists(&self) -> Vec<ListGroup<P>> {
-        let p = self.passes.problem;
-        let Some(csr) = &p.csr else { return vec![] };
-        let maker = || ListMaker::new(csr, p.width, self.dealt, &self.passes.feature_scale, self.deal.scale);
-        let groups: Vec<&[usize]> = self.deal.rows.chunks(self.grouped * self.deal.batch).collect();
-        self.passes.pool.deal(groups.len(), maker, |maker, i| maker.group(groups[i], self.deal.batch))
+    /// Makes the lists of batches.
+    fn make_lists(&self, steps: &[usize]) -> Vec<ListGroup<P>> {
+        let Some(csr) = &self.passes.problem.csr else { return vec![] };
+        let maker = || ListMaker::new(csr, self.deal.most, self.dealt, &self.passes.feature_scale, self.deal.scale);
+        let batches: Vec<&[usize]> = steps.iter().map(|step| &self.deal.rows[self.deal.span(*step)]).collect();
+        let groups: Vec<&[&[usize]]> = batches.chunks(self.grouped).collect();
+        self.passes.pool.deal(groups.len(), maker, |maker, i| maker.group(groups[i]))
+    }
+
+    /// Takes batches one after the other, whose lists are there; the first at time `past`.
+    fn run(&mut self, steps: &[usize], past: f64) -> Result<()> {
+        let batch = self.deal.batch;
+        let turn = |i: usize| {
+            let step = steps.get(i)?;
+            Some(Turn { step: *step, list: if self.kept { *step } else { i }, now: past + (i * batch) as f64 })
+        };
+        let turns: Vec<Turn> = (0..steps.len()).filter_map(turn).collect();
+        if let Some(first) = turns.first() {
+            self.workers.step(|t| self.read(t, first));
+        }
+        for (i, turn) in turns.iter().enumerate() {
+            if (i * batch) % ROWS_A_QUESTION < batch && self.passes.interrupted() {
+                return Err(Error::Interrupted);
+            }
+            let others: Vec<f64> = (0..self.others.len()).map(|at| self.rule_of(at).value(&self.others[at], turn.now)).collect();
+            let (next, after) = (turns.get(i + 1), turns.get(i + 2));
+            self.workers.step(|t| {
+                if let Some((group, at)) = after.and_then(|after| self.group(after)) {
+                    group.fetch(at, t);
+                }
+                self.score(t, turn, next, &others);
+            });
+            self.move_others(turn);
+            self.workers.step(|t| {
+                self.step(t, turn, next);
+                if let Some(next) = next {
+                    self.read(t, next);
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Returns the group that has the lists of a batch, and its number there; none where rows have no lists.
-    fn group(&self, step: usize) -> Option<(&ListGroup<P>, usize)> {
-        self.lists.get(step / self.grouped).map(|group| (group, step % self.grouped))
+    fn group(&self, turn: &Turn) -> Option<(&ListGroup<P>, usize)> {
+        self.lists.get(turn.list / self.grouped).map(|group| (group, turn.list % self.grouped))
     }
 
     /// Returns the lists of an owner's features of a batch; none where rows have no lists.
-    fn owned(&self, owner: usize, step: usize) -> Option<OwnedLists<'_, P>> {
-        self.group(step).map(|(group, at)| group.owned(at, owner))
+    fn owned(&self, owner: usize, turn: &Turn) -> Option<OwnedLists<'_, P>> {
+        self.group(turn).map(|(group, at)| group.owned(at, owner))
     }
 
     /// Returns the rule of the coefficient at `i` among `others`.
@@ -303,26 +381,31 @@ impl<'s, 'p, 'a, S: Stored, P: Place> Batches<'s, 'p, 'a, S, P> {
         if i < self.passes.problem.dense.len() * self.passes.problem.outputs { &self.rule } else { &self.free }
     }
 
-    /// Reads the coefficients of an owner's features of a batch, at time `now`.
-    fn read(&self, owner: usize, step: usize, now: f64) {
-        let Some(own) = self.owned(owner, step) else { return };
-        write(&self.owners[owner]).read(own.features, self.passes.problem.outputs, &self.rule, now);
+    /// Reads the coefficients of an owner's features of a batch.
+    fn read(&self, owner: usize, turn: &Turn) {
+        let Some(own) = self.owned(owner, turn) else { return };
+        self.owners[owner].write().read(own.features, self.passes.problem.outputs, &self.rule, turn.now);
     }
 
     /// Returns the rows of a batch that thread `t` scores.
-    fn rows_of(&self, t: usize, rows: &'s [usize]) -> Range<usize> {
-        let part = rows.len().div_ceil(self.shares.len());
-        (t * part).min(rows.len())..((t + 1) * part).min(rows.len())
+    fn rows_of(&self, t: usize, turn: &Turn) -> Range<usize> {
+        let (rows, parts) = (self.deal.span(turn.step).len(), self.shares.len());
+        let Some((group, at)) = self.group(turn) else { return rows * t / parts..rows * (t + 1) / parts };
+        let starts = group.batch(at).starts;
+        // Those that begin in a part of the entries; behind all of them stands their number.
+        let (starts, entries) = (&starts[..rows], starts[rows] as usize + 1);
+        let first = |part: usize| starts.partition_point(|start| (*start as usize) < entries * part / parts);
+        first(t)..if t + 1 == parts { rows } else { first(t + 1) }
     }
 
     /// Computes scores and residuals of the rows of a batch that thread `t` scores, from the `others` of the coefficients.
-    fn score(&self, t: usize, (step, next): (usize, Option<usize>), others: &[f64]) {
+    fn score(&self, t: usize, turn: &Turn, next: Option<&Turn>, others: &[f64]) {
         let p = self.passes.problem;
         let deal = self.deal;
-        let all = &deal.rows[deal.span(step)];
-        let part = self.rows_of(t, all);
+        let all = &deal.rows[deal.span(turn.step)];
+        let part = self.rows_of(t, turn);
         let rows = &all[part.clone()];
-        let mut share = write(&self.shares[t]);
+        let mut share = self.shares[t].write();
         let Share { values, scores, residuals: out, codes, dense } = &mut *share;
         let (of_dense, intercepts) = others.split_at(p.dense.len() * p.outputs);
         scores.clear();
@@ -334,10 +417,16 @@ impl<'s, 'p, 'a, S: Stored, P: Place> Batches<'s, 'p, 'a, S, P> {
                 o.iter_mut().zip(weights).for_each(|(o, w)| *o += w * x);
             }
         }
-        if let (Some(csr), Some((group, at))) = (&p.csr, self.group(step)) {
+        if let (Some(csr), Some((group, at))) = (&p.csr, self.group(turn)) {
+            let own = self.owners[t].read();
+            own.fetch(self.ahead(t, next).0, p.outputs);
             values.clear();
-            self.owners.iter().for_each(|owner| values.extend_from_slice(&read(owner).values));
-            read(&self.owners[t]).fetch(self.ahead(t, next).0, p.outputs);
+            let values = if let [_] = self.owners[..] {
+                &own.values
+            } else {
+                self.owners.iter().for_each(|owner| values.extend_from_slice(&owner.read().values));
+                values
+            };
             add_entries(csr, (all, part), &group.batch(at), values, scores, p.outputs);
         }
         codes.clear();
@@ -351,27 +440,27 @@ impl<'s, 'p, 'a, S: Stored, P: Place> Batches<'s, 'p, 'a, S, P> {
     }
 
     /// Returns the features of an owner that the next batch has, where they are few enough to be asked for ahead: the first and the second half.
-    fn ahead(&self, owner: usize, next: Option<usize>) -> (&[u32], &[u32]) {
+    fn ahead(&self, owner: usize, next: Option<&Turn>) -> (&[u32], &[u32]) {
         let features = next.and_then(|next| self.owned(owner, next)).map_or(&[][..], |own| own.features);
         if features.len() > AHEAD { (&[], &[]) } else { features.split_at(features.len() / 2) }
     }
 
     /// Sums the gradients of an owner's features of a batch and moves their coefficients.
-    fn step(&self, owner: usize, (step, next): (usize, Option<usize>), now: f64) {
-        let Some(own) = self.owned(owner, step) else { return };
+    fn step(&self, owner: usize, turn: &Turn, next: Option<&Turn>) {
+        let Some(own) = self.owned(owner, turn) else { return };
         let (outputs, ahead) = (self.passes.problem.outputs, self.ahead(owner, next).1);
-        let mut owner = write(&self.owners[owner]);
+        let mut owner = self.owners[owner].write();
         owner.residuals.clear();
-        self.shares.iter().for_each(|share| owner.residuals.extend_from_slice(&read(share).residuals));
+        self.shares.iter().for_each(|share| owner.residuals.extend_from_slice(&share.read().residuals));
         owner.sum(&own, outputs, ahead);
         let unit = 1.0 / (self.deal.scale * self.passes.feature_scale.common);
-        owner.step(&own, outputs, (&self.rule, unit), now, self.deal.span(step).len() as f64);
+        owner.step(&own, outputs, (&self.rule, unit), turn.now, self.deal.span(turn.step).len() as f64);
     }
 
     /// Steps of dense columns and intercepts.
-    fn move_others(&mut self, step: usize, now: f64) {
+    fn move_others(&mut self, turn: &Turn) {
         let p = self.passes.problem;
-        let shares: Vec<_> = self.shares.iter().map(read).collect();
+        let shares: Vec<_> = self.shares.iter().map(Apart::read).collect();
         for i in 0..self.others.len() {
             let (column, k) = (i / p.outputs, i % p.outputs);
             if column == p.dense.len() && !p.fit_intercept {
@@ -384,7 +473,7 @@ impl<'s, 'p, 'a, S: Stored, P: Place> Batches<'s, 'p, 'a, S, P> {
                 g = share.residuals.iter().skip(k).step_by(p.outputs).enumerate().fold(g, |g, (row, r)| g + r * x(row));
             }
             let rule = if column < p.dense.len() { self.rule } else { self.free };
-            rule.step(&mut self.others[i], g / self.deal.scale, now, self.deal.span(step).len() as f64);
+            rule.step(&mut self.others[i], g / self.deal.scale, turn.now, self.deal.span(turn.step).len() as f64);
         }
     }
 }

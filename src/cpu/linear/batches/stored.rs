@@ -113,15 +113,30 @@ pub fn values<S: Stored>(rule: &Rule, stored: &[S], now: f64, out: &mut [f64]) {
     }
 }
 
-/// Moves coefficients, whose `values` at time `now` are given, on the gradients of `rows` rows. Those whose gradient is 0 stay as they are.
+/// Moves coefficients, whose `values` at time `now` are given, on the gradients of `rows` rows, integers that count `unit`. Those whose
+/// gradient is 0 stay as they are.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-pub fn step<S: Stored>(rule: &Rule, stored: &mut [S], values: &[f64], gradients: &[f64], now: f64, rows: f64) {
+pub fn step<S: Stored>(rule: &Rule, stored: &mut [S], values: &[f64], (sums, unit): (&[i64], f64), now: f64, rows: f64) {
+    let rule = Rule { optimizer: S::OPTIMIZER, ..*rule };
+    for ((stored, value), sum) in stored.iter_mut().zip(values).zip(sums) {
+        move_one(&rule, stored, *value, *sum as f64 * unit, now, rows);
+    }
+}
+
+/// Moves coefficients as [`step`] does, on gradients.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+pub fn step_by<S: Stored>(rule: &Rule, stored: &mut [S], values: &[f64], gradients: &[f64], now: f64, rows: f64) {
     let rule = Rule { optimizer: S::OPTIMIZER, ..*rule };
     for ((stored, value), g) in stored.iter_mut().zip(values).zip(gradients) {
-        let mut moved = stored.cell();
-        rule.step_from(&mut moved, *value, *g, now, rows);
-        *stored = if *g == 0.0 { *stored } else { S::of(&moved) };
+        move_one(&rule, stored, *value, *g, now, rows);
     }
+}
+
+#[inline(always)]
+fn move_one<S: Stored>(rule: &Rule, stored: &mut S, value: f64, g: f64, now: f64, rows: f64) {
+    let mut moved = stored.cell();
+    rule.step_from(&mut moved, value, g, now, rows);
+    *stored = if g == 0.0 { *stored } else { S::of(&moved) };
 }
 
 /// Makes up all penalties at the end of an epoch, at time `now`; the next one begins at time 0.
