@@ -257,7 +257,17 @@ pub struct ListMaker<'p, 'a> {
 impl<'p, 'a> ListMaker<'p, 'a> {
     /// Makes room for batches of at most `most` entries.
     pub fn new(csr: &'p Csr<'a>, most: usize, owners: Owners, feature_scale: &'p FeatureScale, scale: f64) -> Self {
-        ListMaker { csr, owners, feature_scale, scale, seen: SeenFeatures::new(most), entries: vec![], features: vec![], places: vec![], counts: vec![] }
+        ListMaker {
+            csr,
+            owners,
+            feature_scale,
+            scale,
+            seen: SeenFeatures::new(most),
+            entries: vec![],
+            features: vec![],
+            places: vec![],
+            counts: vec![],
+        }
     }
 
     /// Makes the lists of batches, whose rows are given. A batch has fewer than 2^32 entries, and no more features than `P` counts.

@@ -181,7 +181,10 @@ fn bits_are_those_of_the_naive_version() {
         let labels = Labels::Text((0..classes).map(|k| format!("c{k}")).collect());
         let with_values = below(2) == 0;
         let input = Input {
-            sparse: Some(SparseRows { features: list("f", Values::U32(&keys)), values: with_values.then(|| list("v", Values::F32(&values))) }),
+            sparse: Some(SparseRows {
+                features: list("f", Values::U32(&keys)),
+                values: with_values.then(|| list("v", Values::F32(&values))),
+            }),
             dense: if below(2) == 0 { vec![Column::from_f64("x", &x)] } else { vec![] },
             target: Target::Classes { codes: &codes, labels },
             target_name: "y".into(),
