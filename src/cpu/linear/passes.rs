@@ -364,6 +364,27 @@ pub fn binary(scores: &[f64], codes: &[u32], losses: &mut [f64], out: &mut [f64]
     }
 }
 
+/// Residuals of rows from their scores, by output.
+pub fn residuals(scores: &[f64], codes: &[u32], out: &mut [f64]) {
+    if scores.len() == codes.len() {
+        return binary_residuals(scores, codes, out);
+    }
+    let outputs = scores.len() / codes.len().max(1);
+    for ((s, c), o) in scores.chunks_exact(outputs).zip(codes).zip(out.chunks_exact_mut(outputs)) {
+        softmax(s, *c, o);
+        o[*c as usize] -= 1.0;
+    }
+}
+
+/// Residuals of two classes, as [`binary`] gives them.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn binary_residuals(scores: &[f64], codes: &[u32], out: &mut [f64]) {
+    for ((s, c), o) in scores.iter().zip(codes).zip(out) {
+        let side = if *c == 0 { 1.0 } else { -1.0 };
+        *o = sigmoid64(s * side) * side;
+    }
+}
+
 /// Computes the derivatives of those losses along a line.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn binary_along(scores: &[f64], direction: &[f64], step: f64, codes: &[u32], first: &mut [f64], second: &mut [f64]) {

@@ -8,7 +8,7 @@ use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::problem::Problem;
 use taiga_core::learners::linear::steps::{LinearDevices, On, Task};
 use taiga_core::parallel::thread_pool::ThreadPool;
-use taiga_cpu::linear::batches::Batches;
+use taiga_cpu::linear::batches;
 use taiga_cpu::linear::passes::Passes;
 
 impl LinearDevices for Chosen<'_> {
@@ -25,13 +25,13 @@ impl LinearDevices for Chosen<'_> {
         }
     }
 
-    fn by_batches(&self, place: &Place, batches: ByBatches<'_, '_, '_, '_>) -> Result<Fitted> {
-        let task = batches.task;
-        let (deal, passes) = (Deal::new(task.problem, batches.params), Passes::new(task)?);
+    fn by_batches(&self, place: &Place, work: ByBatches<'_, '_, '_, '_>) -> Result<Fitted> {
+        let task = work.task;
+        let (deal, passes) = (Deal::new(task.problem, work.params), Passes::new(task)?);
         task.monitor.device(place.why());
         match place {
-            Place::Cpu(_) => batches.on(&deal, &mut Batches::new(&passes, &deal)?, &passes),
-            Place::Gpu(number, _) => gpu::by_batches(*number, batches, &deal, &passes),
+            Place::Cpu(_) => batches::fit(work, &deal, &passes),
+            Place::Gpu(number, _) => gpu::by_batches(*number, work, &deal, &passes),
         }
     }
 }

@@ -192,7 +192,7 @@ fn deep_trees() {
 }
 
 fn sparse(params: Value) {
-    let (rows, width, classes) = (4_000, 40_000, 30);
+    let (rows, width, classes) = (4_000, 80_000, 30);
     let mut dice = Dice::new(9);
     let rows: Vec<Vec<(i64, f64)>> = (0..rows).map(|_| (0..20).map(|_| (dice.below(width) as i64, 1.0)).collect()).collect();
     let codes = (0..rows.len()).map(|i| (i % classes) as u32).collect();

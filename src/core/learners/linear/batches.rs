@@ -3,12 +3,11 @@
 //! ```text
 //! once      runs of consecutive training rows, shuffled by the seed, dealt into batches; inside a batch in file order
 //! an epoch  the batches, in an order of the epoch's own
-//! a batch   scores     each thread some of the rows: scores, residuals, and its entries dealt to the features' owners
+//! a batch   scores     each thread some of the rows: scores and residuals
 //!           steps      each thread some of the features: Σ residual · value as integers, one step of the rule
 //! ```
 //!
-//! Features belong to threads by their number, sixteen neighbours together. Sums are integers and a coefficient has one owner, so
-//! neither the number of threads nor who is first shows in the result.
+//! Sums are integers and a coefficient has one owner, so neither the number of threads nor who is first shows in the result.
 
 use super::held_out::PassMonitor;
 use super::lbfgs::Fitted;

@@ -42,8 +42,17 @@ impl Needed {
                 let batch = params.batch() as u64;
                 let batches = product(&[16, batch.min(rows), outputs]);
                 let watched = if watched { scores } else { 0 };
-                // Rows in order of their batches; a coefficient of 4 bytes, 8 of state and 8 of sums; at the end all coefficients.
-                (sum(&[product(&[16, rows]), product(&[all, 8 + best]), watched]), sum(&[product(&[20, cells]), batches]))
+                // A coefficient with its state; of those of a batch besides their values and sums.
+                let fades = problem.l1 > 0.0 || problem.l2 > 0.0;
+                let cell = match params.optimizer {
+                    Optimizer::Sgd => 8,
+                    Optimizer::Ftrl if fades => 8,
+                    _ => 16,
+                };
+                let of_batch = (product(&[problem.entries as u64, batch.min(rows)]) / rows.max(1)).min(problem.width as u64);
+                let read = product(&[cell + 16, of_batch, outputs]);
+                // Rows in order of their batches; at the end all coefficients.
+                (sum(&[product(&[16, rows]), product(&[all, 8 + best]), watched]), sum(&[product(&[cell, cells]), read, batches]))
             }
         };
         let what = format!(

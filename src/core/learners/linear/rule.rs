@@ -33,16 +33,19 @@ const BETA: f64 = 1.0;
 
 impl Rule {
     /// Returns whether a coefficient's value depends on the time.
+    #[inline(always)]
     pub fn fades(&self) -> bool {
         self.l1 > 0.0 || self.l2 > 0.0
     }
 
     /// Applies the soft threshold and the shrinkage of `rows` rows at once, at step size `rate`.
+    #[inline(always)]
     fn shrink(&self, c: f64, rate: f64, rows: f64) -> f64 {
         let rest = c.abs() - rows * rate * self.l1;
         if rest > 0.0 { (if c < 0.0 { -rest } else { rest }) / (1.0 + rows * rate * self.l2) } else { 0.0 }
     }
 
+    #[inline(always)]
     fn adaptive_rate(&self, n: f64) -> f64 {
         match self.optimizer {
             Optimizer::Adagrad if n > 0.0 => self.rate / n.sqrt(),
@@ -68,7 +71,12 @@ impl Rule {
     /// Moves the coefficient on the gradient `g` of `rows` rows from `now` on.
     #[inline(always)]
     pub fn step(&self, cell: &mut Cell, g: f64, now: f64, rows: f64) {
-        let c = self.value(cell, now);
+        self.step_from(cell, self.value(cell, now), g, now, rows);
+    }
+
+    /// Moves the coefficient as [`Rule::step`] does, where its value `c` at time `now` is known.
+    #[inline(always)]
+    pub fn step_from(&self, cell: &mut Cell, c: f64, g: f64, now: f64, rows: f64) {
         if self.optimizer == Optimizer::Ftrl {
             let n = cell.n + g * g;
             let sigma = (n.sqrt() - cell.n.sqrt()) / self.rate;
