@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! {"taiga_arrays": 1, "library": "scikit-learn 1.9", "objective": "log_loss", "loss": "logloss", "classes": true,
-//!  "columns": [{"name": "x", "categories": 5 or null}, …], "start": [0.0], "rows": 100, "is_f32": false,
+//!  "columns": [{"name": "x", "is_categorical": true, "categories": ["a", …] or null}, …], "start": [0.0], "rows": 100, "is_f32": false, "is_forest": false,
 //!  "trees": [{"output": 0, "width": 1, "column": […], "threshold": […], "missing_left": […], "left": […], "right": […],
 //!             "sets": [[…] or null, …] or [], "values": […], "weights": […], "counts": […]}, …]}
 //! ```
@@ -16,7 +16,7 @@ use super::{Imported, Told, fault};
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
-use crate::model::from_json::NumberIn;
+use crate::model::from_json::{LabelIn, NumberIn};
 use crate::model::payload::named;
 use serde::Deserialize;
 
@@ -33,6 +33,7 @@ struct File {
     start: Vec<f64>,
     rows: u64,
     is_f32: bool,
+    is_forest: bool,
     trees: Vec<TreeIn>,
 }
 
@@ -41,6 +42,7 @@ struct File {
 struct ColumnIn {
     name: String,
     is_categorical: bool,
+    categories: Option<Vec<LabelIn>>,
 }
 
 #[derive(Deserialize)]
@@ -66,10 +68,10 @@ struct TreeIn {
 pub fn read_json(text: &str, told: Told) -> Result<Imported> {
     let file: File = serde_json::from_str(text).map_err(|e| fault("arrays", format!("the JSON can't be read: {e}")))?;
     let (loss, is_f32) = (named::<LossKind>("loss", &file.loss)?, file.is_f32);
-    let column = |c: ColumnIn| ForeignColumn { is_categorical: c.is_categorical, ..ForeignColumn::numeric(c.name) };
+    let column = |c: ColumnIn| ForeignColumn { name: c.name, is_categorical: c.is_categorical, categories: c.categories };
     let made = file.trees.into_iter().enumerate().map(|(t, tree)| tree.tree(is_f32).map_err(|what| fault("arrays", format!("tree {t}: {what}"))));
     let (library, version) = file.library.split_once(' ').unwrap_or((&file.library, ""));
-    Foreign {
+    let foreign = Foreign {
         library: if library == "scikit-learn" { "scikit-learn" } else { "arrays" },
         version: (!version.is_empty()).then(|| version.to_string()),
         objective: file.objective,
@@ -80,8 +82,8 @@ pub fn read_json(text: &str, told: Told) -> Result<Imported> {
         start: file.start,
         trees: made.collect::<Result<_>>()?,
         rows: file.rows,
-    }
-    .model(told)
+    };
+    if file.is_forest { foreign.forest(told) } else { foreign.model(told) }
 }
 
 impl TreeIn {

@@ -8,6 +8,8 @@ use crate::dataset::Labels;
 use crate::error::Result;
 use crate::learners::boosting::model::{Derived, Model, Units};
 use crate::learners::boosting::params::BoostingParams;
+use crate::learners::forest::params::{Criterion, ForestParams};
+use crate::learners::forest::{self, Forest};
 use crate::losses::{LossKind, LossTarget};
 use crate::metadata::Metadata;
 use crate::model::Feature;
@@ -42,9 +44,16 @@ pub enum Test {
     All,
     /// Those of some categories, by the file's numbers; others, unknown ones too, go left.
     OneOf(Vec<u32>),
+    /// All but those of some categories; unknown ones too.
+    NoneOf(Vec<u32>),
 }
 
 impl Test {
+    /// Whether its sides are those of our split turned round.
+    fn is_turned(&self) -> bool {
+        matches!(self, Test::All | Test::NoneOf(_))
+    }
+
     /// Returns the test of those that are not below.
     pub fn not(below: Below) -> Test {
         match below {
@@ -167,7 +176,7 @@ impl Foreign {
         for _ in 0..rounds {
             trees.extend(by_output.iter_mut().map(|own| own.next().unwrap_or_else(ForeignTree::nothing)));
         }
-        let labels = self.labels(told.classes)?;
+        let (labels, provenance) = (self.labels(told.classes)?, self.provenance()?);
         let mut params = self.params;
         params.loss = self.loss;
         params.rounds = (rounds > 0).then(|| rounds.min(u32::MAX as usize) as u32);
@@ -175,11 +184,6 @@ impl Foreign {
         if self.predicts == Predicts::Numbers && outputs > 1 && params.targets.is_none() {
             params.targets = Some((0..outputs).map(|i| format!("target_{i}")).collect());
         }
-        let from = match &self.version {
-            Some(version) => format!("{library} {version}"),
-            None => library.into(),
-        };
-        let metadata = serde_json::json!({"imported_from": from, "objective": self.objective});
         let model = Model {
             params,
             loss: self.loss,
@@ -194,10 +198,101 @@ impl Foreign {
             trees,
             rows: self.rows,
             history: None,
-            provenance: Provenance { metadata: Some(Metadata::of_value(&metadata)?), ..Provenance::default() },
+            provenance,
         };
         model.validate()?;
         Ok(Imported::Boosted(Box::new(model)))
+    }
+
+    /// Makes a forest, whose predictions are the means over its trees: of classes their shares, whose leaves' values are shares of 1 and
+    /// weights their rows', else numbers.
+    ///
+    /// # Errors
+    /// As [`Foreign::model`], and for splits by categories.
+    pub fn forest(mut self, told: Told) -> Result<Imported> {
+        let library = self.library;
+        self.rename(&told)?;
+        let outputs = self.start.len();
+        let mut choices = self.choices()?;
+        let is_of_classes = self.predicts == Predicts::Classes;
+        let unit = self.unit_of_weights();
+        let mut trees = Vec::with_capacity(self.trees.len());
+        for (t, tree) in self.trees.iter().enumerate() {
+            let wrong = |what: &str| fault(library, format!("tree {t}: {what}"));
+            if tree.width != outputs {
+                return Err(wrong("its leaves have other values than one an output"));
+            }
+            let (shape, order) = choices.shape(&self.columns, tree).map_err(|what| wrong(&what))?;
+            let Tree::Branching { nodes, .. } = shape else { return Err(wrong("it is symmetric")) };
+            if nodes.iter().any(|node| node.split.feature as usize >= self.columns.len()) {
+                return Err(wrong("a split asks about categories"));
+            }
+            let mut made = forest::Tree { nodes, ..Default::default() };
+            for leaf in order {
+                let range = leaf.checked_mul(outputs).and_then(|at| Some(at..at.checked_add(outputs)?));
+                let values = range.and_then(|r| tree.values.get(r)).ok_or_else(|| wrong("a leaf has no value"))?;
+                let weight = tree.weights.get(leaf).copied().unwrap_or(1.0);
+                if is_of_classes {
+                    made.sums.extend(values.iter().map(|share| (share * weight / unit).round() as u64));
+                } else {
+                    made.sums.push(((weight / unit).round() as u64).max(1));
+                    made.means.push(values[0]);
+                }
+                made.counts.push(tree.counts.get(leaf).copied().unwrap_or(0));
+            }
+            trees.push(made);
+        }
+        let criterion = if is_of_classes { Criterion::Gini } else { Criterion::SquaredError };
+        let mut params = ForestParams { criterion, ..Default::default() };
+        params.trees = trees.len().clamp(1, 1_000_000) as u32;
+        let model = Forest {
+            params,
+            criterion,
+            target: told.target.clone().unwrap_or_else(|| "target".into()),
+            features: choices.features,
+            labels: self.labels(told.classes)?,
+            sets: vec![],
+            trees,
+            rows: self.rows,
+            unit,
+            gain_unit: 1.0,
+            oob: None,
+            permutation: None,
+            provenance: self.provenance()?,
+        };
+        model.validate()?;
+        Ok(Imported::Forest(Box::new(model)))
+    }
+
+    /// What the weights of a forest's leaves are in units of: 1 where all are integers, as are those of each class; else a power of two by
+    /// which 62 bits hold the heaviest tree.
+    fn unit_of_weights(&self) -> f64 {
+        let is_whole = |x: f64| (x - x.round()).abs() <= 1e-9 * x.abs().max(1.0);
+        let (mut whole, mut heaviest) = (true, 1.0f64);
+        for tree in &self.trees {
+            let Shape::Branching(nodes) = &tree.shape else { continue };
+            let leaves = nodes.iter().filter_map(|node| if let RawNode::Leaf(leaf) = node { Some(*leaf) } else { None });
+            let mut sum = 0.0;
+            for leaf in leaves {
+                let weight = tree.weights.get(leaf).copied().unwrap_or(1.0);
+                sum += weight;
+                let values = leaf.checked_mul(tree.width).and_then(|at| tree.values.get(at..at.checked_add(tree.width)?));
+                let shares = values.filter(|_| self.predicts == Predicts::Classes).unwrap_or_default();
+                whole &= is_whole(weight) && shares.iter().all(|share| is_whole(share * weight));
+            }
+            heaviest = if sum.is_finite() { heaviest.max(sum) } else { f64::MAX };
+        }
+        if whole { 1.0 } else { 2f64.powi((libm::ilogb(heaviest) + 1 - 62).max(-1000)) }
+    }
+
+    /// What is told of where a model comes from.
+    fn provenance(&self) -> Result<Provenance> {
+        let from = match &self.version {
+            Some(version) => format!("{} {version}", self.library),
+            None => self.library.into(),
+        };
+        let metadata = serde_json::json!({"imported_from": from, "objective": self.objective});
+        Ok(Provenance { metadata: Some(Metadata::of_value(&metadata)?), ..Provenance::default() })
     }
 
     /// Gives columns the names and categories that are told.
@@ -243,7 +338,7 @@ impl Foreign {
             if at < borders.len() {
                 match test {
                     Test::Above(border) if *border < f64::INFINITY => borders[at].push(border + 0.0),
-                    Test::OneOf(codes) => asked[at].get_or_insert_default().extend(codes),
+                    Test::OneOf(codes) | Test::NoneOf(codes) => asked[at].get_or_insert_default().extend(codes),
                     _ => {}
                 }
             }
@@ -357,7 +452,8 @@ impl Choices {
             Test::Above(border) => Ok(Decided::Split(numeric(feature.borders.partition_point(|b| *b < *border)))),
             // The caller turns the node round.
             Test::All => Ok(Decided::Split(Split { missing_left: !missing_left, ..numeric(feature.borders.len()) })),
-            Test::OneOf(listed) => {
+            Test::OneOf(listed) | Test::NoneOf(listed) => {
+                let missing_left = missing_left != matches!(test, Test::NoneOf(_));
                 let known = &self.codes[at];
                 let mut set: Vec<u32> = listed.iter().filter_map(|code| known.get(code).copied()).collect();
                 if !missing_left {
@@ -397,9 +493,9 @@ impl Choices {
         for (column, test, missing_left) in tests {
             match self.split(columns, (*column, test), *missing_left, 0.0)? {
                 // All go left: the level is left out.
-                Decided::Left => order.iter_mut().for_each(|leaf| *leaf *= 2),
+                Decided::Left => order.iter_mut().for_each(|leaf| *leaf = 2 * *leaf + test.is_turned() as usize),
                 Decided::Split(split) => {
-                    let turned = matches!(test, Test::All) as usize;
+                    let turned = test.is_turned() as usize;
                     order = order.iter().flat_map(|leaf| [2 * leaf + turned, 2 * leaf + 1 - turned]).collect();
                     splits.push(split);
                 }
@@ -427,9 +523,9 @@ impl Choices {
                     }
                     Some(RawNode::Split { column, test, missing_left, left, right, gain }) => {
                         match self.split(columns, (*column, test), *missing_left, *gain)? {
-                            Decided::Left => at = *left,
+                            Decided::Left => at = if test.is_turned() { *right } else { *left },
                             Decided::Split(split) => {
-                                let turned = matches!(test, Test::All);
+                                let turned = test.is_turned();
                                 let (left, right) = if turned { (*right, *left) } else { (*left, *right) };
                                 let number = nodes.len();
                                 waiting.extend([(right, Some((number, true))), (left, Some((number, false)))]);
