@@ -331,7 +331,7 @@ impl CtrIn {
     /// Its value where a category has these numbers, in f32 as CatBoost has it; none of an unknown one.
     fn value(&self, numbers: Option<&[f64]>, table: &CtrData) -> std::result::Result<f32, String> {
         let of = |i: usize| numbers.map_or(0.0, |n| n.get(i).copied().unwrap_or(0.0));
-        let sum = |from: usize| numbers.map_or(0.0, |n| n.get(from..).unwrap_or_default().iter().sum());
+        let sum = |from: usize| numbers.map_or(0.0, |n| n.get(from..).unwrap_or_default().iter().sum::<f64>());
         let (part, all) = match self.ctr_type.as_str() {
             "Borders" => (sum(self.target_border_idx.saturating_add(1)), sum(0)),
             "Buckets" => (of(self.target_border_idx), sum(0)),
