@@ -41,6 +41,7 @@ LAYERS: dict[str, list[list[str]]] = {
         ["shap"],
         ["model"],
         ["learners"],
+        ["import"],
     ],
     "src/core/learners": [["boosting", "forest", "linear"], ["params_tests"]],
     "src/cpu": [["columns", "forest", "linear", "trees"]],

@@ -45,6 +45,7 @@ from polars_taiga.explanation import Explanation
 from polars_taiga.forest import ForestParams, fit_forest
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
 from polars_taiga.importance import importance
+from polars_taiga.importing import import_model
 from polars_taiga.linear import LinearParams, fit_sparse_lr
 from polars_taiga.loss import CustomLoss, Symbol, loss, when
 from polars_taiga.model import Model
@@ -95,6 +96,7 @@ __all__ = [
     "fit_target_encoder",
     "histogram",
     "histogram2d",
+    "import_model",
     "importance",
     "information_value",
     "interval",

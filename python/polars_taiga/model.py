@@ -641,6 +641,31 @@ class Model(Persisted):
         return to_xgboost(self)
 
     @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Model:
+        """Read a file: one that `save` wrote, a text of `to_json`, or a model of another library.
+
+        Of other libraries: XGBoost's `.json` and `.ubj`, LightGBM's `.txt`, CatBoost's `.json`; what the file is its
+        first bytes say. `tg.import_model` does the same with names, categories and labels that the file does not tell.
+
+        Raises
+        ------
+        ValueError
+            For what can't be read, and of other libraries' models what can't be kept exactly: the text says what it is.
+        OSError
+            Where there is no such file.
+        """
+        from pathlib import Path
+
+        data = Path(path).read_bytes()
+        if not data.lstrip()[:4].startswith((b"{", b"tree", b"CBM1", b"binf")):
+            return cls(data)
+        if b'"polars-taiga ' in data[:200]:
+            return cls.from_json(data.decode())
+        from polars_taiga.importing import import_model
+
+        return import_model(data)
+
+    @classmethod
     def from_json(cls, text: str) -> Model:
         """The model of a JSON text: the inverse of `to_json`, with the same bytes as the model that wrote it.
 

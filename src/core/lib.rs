@@ -12,6 +12,7 @@ pub mod device;
 pub mod encoding;
 pub mod envelope;
 pub mod error;
+pub mod import;
 pub mod learners;
 pub mod losses;
 pub mod memory;

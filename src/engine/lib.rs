@@ -7,7 +7,7 @@ pub mod device;
 pub mod learners;
 
 pub use taiga_core::{
-    Error, Result, collective, column, column_steps, dataset, encoding, envelope, error, losses, memory, metadata, metrics, model,
+    Error, Result, collective, column, column_steps, dataset, encoding, envelope, error, import, losses, memory, metadata, metrics, model,
     numerics, objective, parallel, params, provenance, quantize, receipt, shap, spill, stats, symbolic, tree,
 };
 #[doc(hidden)]

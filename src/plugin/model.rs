@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use taiga_engine::column::categories::{Categories, CategoryNames};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::device::with_device;
+use taiga_engine::import::{Imported, Told, import};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::{LinearParams, bucket};
@@ -187,6 +188,20 @@ impl PyModel {
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
         detached(py, || {
             let model = read_model_json(text).map_err(python_error)?;
+            Ok(PyModel { bytes: model.to_bytes(), model })
+        })
+    }
+
+    /// The model of another library's file; `told`: what the file does not tell, as JSON.
+    #[staticmethod]
+    fn imported(py: Python<'_>, bytes: &[u8], told: &str) -> PyResult<Self> {
+        detached(py, || {
+            let told: Told = serde_json::from_str(told).map_err(value_error)?;
+            memory::check("the model that is read", memory::sum(&[8 * bytes.len() as u64]), "read it elsewhere").map_err(python_error)?;
+            let model: Box<dyn FittedModel> = match import(bytes, told).map_err(python_error)? {
+                Imported::Boosted(model) => model,
+                Imported::Forest(forest) => forest,
+            };
             Ok(PyModel { bytes: model.to_bytes(), model })
         })
     }

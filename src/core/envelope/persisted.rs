@@ -2,7 +2,7 @@
 //!
 //! In an envelope stand, one behind the other: the payload; an extra, from the version that brought it on; the [`Provenance`], from
 //! [`Envelope::provenance`] on; the user's [`Metadata`], from [`Envelope::metadata`] on; the columns of structs, from [`Envelope::structs`]
-//! on; the [`Receipt`], from [`Envelope::receipt`] on. A value is written in the oldest version that can hold it.
+//! on; the [`Receipt`], from [`Envelope::receipt`] on; numbers, from [`Persisted::NUMBERS_SINCE`] on. A value is written in the oldest version that can hold it.
 
 use super::Envelope;
 use crate::error::{Error, Result};
@@ -43,6 +43,22 @@ pub trait Persisted: Sized + 'static {
     /// The first version with an extra.
     const EXTRA_SINCE: u32 = u32::MAX;
 
+    /// The first version with numbers behind everything else.
+    const NUMBERS_SINCE: u32 = u32::MAX;
+
+    /// Returns the numbers behind everything else, which are written from [`Persisted::NUMBERS_SINCE`] on.
+    fn numbers(&self) -> Vec<f64> {
+        vec![]
+    }
+
+    /// Takes the numbers that stood behind everything else.
+    ///
+    /// # Errors
+    /// [`Persisted::INVALID`] where they don't fit the value.
+    fn with_numbers(self, _numbers: Vec<f64>) -> Result<Self> {
+        Ok(self)
+    }
+
     /// Returns what its bytes hold.
     fn contents(&self) -> Contents<'_, Self::Payload<'_>, Self::Extra>;
 
@@ -77,6 +93,11 @@ pub trait Persisted: Sized + 'static {
                 let metadata = provenance.metadata.as_ref().map(Metadata::text);
                 let receipt = provenance.receipt.as_ref().map(Receipt::to_bytes);
                 let behind = (extra, provenance, metadata, &provenance.structs, receipt);
+                if v >= Self::NUMBERS_SINCE {
+                    let numbers = self.numbers();
+                    let size = size + metadata.map_or(0, str::len) + 8 * numbers.len();
+                    return Self::ENVELOPE.seal(v, &(payload, behind, numbers), size);
+                }
                 Self::ENVELOPE.seal(v, &(payload, behind), size + metadata.map_or(0, str::len))
             }
             v if v >= Self::ENVELOPE.structs => {
@@ -102,7 +123,7 @@ pub trait Persisted: Sized + 'static {
         let (version, payload) = Self::ENVELOPE.open(bytes).map_err(Self::INVALID)?;
         let (payload, extra, provenance) = match Self::read_old(version, payload) {
             Some(old) => old.map(|old| (old, Self::NO_EXTRA, Provenance::default())),
-            None if version >= Self::ENVELOPE.receipt => return Self::open_with_receipt(payload),
+            None if version >= Self::ENVELOPE.receipt => return Self::open_with_receipt(version, payload),
             None if version >= Self::ENVELOPE.structs => return Self::open_with_structs(payload),
             None if version >= Self::ENVELOPE.metadata => return Self::open_with_metadata(payload),
             None if version >= Self::EXTRA_SINCE => Self::ENVELOPE.read(payload),
@@ -140,13 +161,18 @@ pub trait Persisted: Sized + 'static {
     ///
     /// # Errors
     /// As [`Persisted::open`].
-    fn open_with_receipt(payload: &[u8]) -> Result<Self> {
+    fn open_with_receipt(version: u32, payload: &[u8]) -> Result<Self> {
         type Behind<'a, V> = (<V as Persisted>::Extra, Provenance, Option<&'a str>, Vec<StructColumn>, Option<[u8; 32]>);
-        let read: std::result::Result<(Self::Payload<'static>, Behind<'_, Self>), String> = Self::ENVELOPE.read(payload);
-        let (payload, (extra, provenance, text, structs, receipt)) = read.map_err(Self::INVALID)?;
+        type Parts<'a, V> = (<V as Persisted>::Payload<'static>, Behind<'a, V>, Vec<f64>);
+        let read: std::result::Result<Parts<'_, Self>, String> = match version >= Self::NUMBERS_SINCE {
+            true => Self::ENVELOPE.read(payload),
+            false => Self::ENVELOPE.read(payload).map(|(payload, behind)| (payload, behind, vec![])),
+        };
+        let (payload, (extra, provenance, text, structs, receipt), numbers) = read.map_err(Self::INVALID)?;
         let metadata = text.map(Metadata::new).transpose()?;
         let receipt = receipt.map(Receipt::from_bytes);
-        Self::from_contents(payload, extra, Provenance { metadata, structs, receipt, ..provenance })
+        let value = Self::from_contents(payload, extra, Provenance { metadata, structs, receipt, ..provenance })?;
+        if version >= Self::NUMBERS_SINCE { value.with_numbers(numbers) } else { Ok(value) }
     }
 }
 

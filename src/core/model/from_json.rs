@@ -58,7 +58,7 @@ pub fn numbers(values: Vec<NumberIn>) -> Vec<f64> {
 }
 
 /// A class label.
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 #[serde(untagged)]
 pub enum LabelIn {
     Boolean(bool),

@@ -34,7 +34,7 @@ pub struct Feature {
     pub name: String,
     /// The type that a column must have to serve.
     pub dtype: FeatureType,
-    /// Ascending and finite (or -∞), at most 255: a split sends `x > border` right. None for a
+    /// Ascending and finite (or -∞), at most 255 of a fit: a split sends `x > border` right. None for a
     /// categorical column, which only features derived from it ask about.
     pub borders: Vec<f64>,
     /// The categories of a categorical column that is asked about.

@@ -1,6 +1,6 @@
 //! A fitted tree.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The test at an inner node: does the row go right?
 ///
@@ -24,11 +24,36 @@ pub struct Split {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Leaf {
     /// Added to the score, the learning rate included, in units of the model's `scale`.
-    pub value: f32,
+    ///
+    /// What is fitted here is an f32. An imported model's may be any f64 that f32 has room for: its bytes keep them behind all else
+    /// (`Persisted::numbers`).
+    #[serde(serialize_with = "as_f32", deserialize_with = "of_f32")]
+    pub value: f64,
     /// The sum of the hessians of the training rows that ended here ("cover"), in units of the model's `units.weight`.
     pub weight: f32,
     /// The number of training rows that ended here.
     pub count: u32,
+}
+
+impl Leaf {
+    /// Returns whether its value is an f32.
+    pub fn is_narrow(&self) -> bool {
+        (self.value as f32) as f64 == self.value
+    }
+
+    /// Multiplies its value by a power of two; an f32 stays one.
+    pub fn rescale(&mut self, by: f64) {
+        let scaled = self.value * by;
+        self.value = if self.is_narrow() { (scaled as f32) as f64 } else { scaled };
+    }
+}
+
+fn as_f32<S: Serializer>(value: &f64, s: S) -> Result<S::Ok, S::Error> {
+    s.serialize_f32(*value as f32)
+}
+
+fn of_f32<'de, D: Deserializer<'de>>(d: D) -> Result<f64, D::Error> {
+    f32::deserialize(d).map(f64::from)
 }
 
 /// Where a branch of a node leads.

@@ -4,6 +4,7 @@
 //! the first 60 rounds and numbers its trees from there on grows what a fit of 100 grows after its 60th.
 
 use super::model::Model;
+use super::model::validate::MAX_FITTED_BORDERS;
 use super::model::walk_rounds::RoundWalk;
 use super::params::BoostingParams;
 use crate::column::Column;
@@ -156,6 +157,13 @@ fn check_features(model: &Model, input: &Input<'_>) -> Result<()> {
         }
         if feature.dtype != *column.dtype() {
             return Err(differs(format!("its feature `{}` is {}, and this fit's is {}", feature.name, feature.dtype, column.dtype())));
+        }
+        if feature.borders.len() > MAX_FITTED_BORDERS {
+            return Err(differs(format!(
+                "its feature `{}` has {} borders, and a fit has room for {MAX_FITTED_BORDERS}",
+                feature.name,
+                feature.borders.len()
+            )));
         }
         if let (Some(a), Some(b)) = (&feature.categories, column.categories())
             && a.kind() != b.kind()

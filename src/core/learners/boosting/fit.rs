@@ -437,7 +437,7 @@ fn common_scale(trees: &mut [Tree], outputs: usize, units: &[OutputUnits]) -> f6
     for (i, tree) in trees.iter_mut().enumerate() {
         let unit = units[(i % outputs).min(units.len() - 1)].unit;
         if unit != scale {
-            tree.leaves_mut().iter_mut().for_each(|leaf| leaf.value = (leaf.value as f64 * (unit / scale)) as f32);
+            tree.leaves_mut().iter_mut().for_each(|leaf| leaf.rescale(unit / scale));
         }
     }
     scale

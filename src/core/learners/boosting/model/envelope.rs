@@ -20,9 +20,11 @@
 //! | 9 | fits that go on | the parameter `early_stopping_min_delta` |
 //! | 10 | keys of rows | behind the provenance a [`crate::receipt`] |
 //! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees`, `random_strength` |
+//! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
+use super::validate::MAX_FITTED_BORDERS;
 use super::{CtrTable, Derived, Model, Units};
 use crate::column::FeatureType;
 use crate::dataset::labels::Labels;
@@ -31,17 +33,17 @@ use crate::error::Result;
 use crate::learners::boosting::params::{BoostingParams, RowSample};
 use crate::losses::LossKind;
 use crate::metrics::{MetricSpec, Metrics};
-use crate::model::payload::{HistoryPayload, is_new, name_of, named, params_of, params_text};
+use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, params_text};
 use crate::model::{Feature, payload};
 use crate::provenance::Provenance;
-use crate::tree::Tree;
+use crate::tree::{Leaf, Tree};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 11,
+    version: 12,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -62,6 +64,9 @@ const MIN_DELTA_SINCE: u32 = 9;
 
 /// The first version with the Bayesian bootstrap, what moves the values of leaves, and borders drawn at random.
 const MEANS_SINCE: u32 = 11;
+
+/// The first version with more than 255 borders of a feature, and with leaf values that are no f32.
+const IMPORTED_SINCE: u32 = 12;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -151,7 +156,34 @@ impl Persisted for Model {
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
     }
 
+    const NUMBERS_SINCE: u32 = IMPORTED_SINCE;
+
+    /// The leaf values, tree after tree, where one of them is no f32.
+    fn numbers(&self) -> Vec<f64> {
+        let leaves = || self.trees.iter().flat_map(Tree::leaves);
+        if leaves().all(Leaf::is_narrow) { vec![] } else { leaves().map(|leaf| leaf.value).collect() }
+    }
+
+    fn with_numbers(mut self, numbers: Vec<f64>) -> Result<Self> {
+        let wrong = || invalid("its leaf values are not those of its leaves");
+        if numbers.is_empty() {
+            return Ok(self);
+        }
+        let mut left = numbers.into_iter();
+        for leaf in self.trees.iter_mut().flat_map(Tree::leaves_mut) {
+            let value = left.next().filter(|x| (*x as f32) as f64 == leaf.value).ok_or_else(wrong)?;
+            leaf.value = value;
+        }
+        // Of f32s alone none are written.
+        if left.next().is_some() || self.numbers().is_empty() { Err(wrong()) } else { Ok(self) }
+    }
+
     fn known_since(&self) -> u32 {
+        let is_wide = self.features.iter().any(|f| f.borders.len() > MAX_FITTED_BORDERS)
+            || self.trees.iter().flat_map(Tree::leaves).any(|leaf| !leaf.is_narrow());
+        if is_wide {
+            return IMPORTED_SINCE;
+        }
         let is_plain = |metric: &MetricSpec| metric.is_plain(metric.kind()) && metric.formulas().is_none();
         let plain = match &self.params.metric {
             None => true,

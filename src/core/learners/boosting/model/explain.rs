@@ -170,7 +170,7 @@ impl Model {
                 match below {
                     Below::Leaf(k) => {
                         row.leaf = Some(k);
-                        row.value = Some(tree.leaves()[k as usize].value as f64 * self.scale);
+                        row.value = Some(tree.leaves()[k as usize].value * self.scale);
                     }
                     Below::Inner { split, first, left, right } => {
                         (row.left, row.right) = (Some(left), Some(right));

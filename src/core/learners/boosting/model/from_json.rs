@@ -155,7 +155,7 @@ impl Model {
     }
 
     fn tree(&self, tree: TreeIn) -> std::result::Result<Tree, String> {
-        let leaf = |l: &LeafIn| Leaf { value: l.value.0 as f32, weight: (l.weight.0 / self.units.weight) as f32, count: l.count };
+        let leaf = |l: &LeafIn| Leaf { value: l.value.0, weight: (l.weight.0 / self.units.weight) as f32, count: l.count };
         let leaves = tree.leaves.iter().map(leaf).collect();
         match (tree.kind.as_str(), tree.splits, tree.nodes) {
             ("symmetric", Some(splits), None) => {
@@ -204,7 +204,7 @@ mod tests {
 
     fn model() -> Model {
         let split = |feature, border, gain| Split { feature, border, missing_left: border == 1, gain };
-        let leaves = |n: usize| (0..n).map(|i| Leaf { value: i as f32 / 3.0, weight: 0.1 + i as f32, count: i as u32 }).collect();
+        let leaves = |n: usize| (0..n).map(|i| Leaf { value: (i as f32 / 3.0) as f64, weight: 0.1 + i as f32, count: i as u32 }).collect();
         let numeric =
             |borders: &[f64]| Feature { name: "x".into(), dtype: FeatureType::Numeric, borders: borders.to_vec(), categories: None };
         let city = Categories { labels: CategoryNames::Integer(vec![-5, 0, 7]), null: Some(1) };

@@ -88,7 +88,7 @@ impl Model {
         if other.scale > self.scale {
             let by = self.scale / other.scale;
             let values = self.trees.iter_mut().flat_map(|t| t.leaves_mut());
-            values.for_each(|leaf| leaf.value = (leaf.value as f64 * by) as f32);
+            values.for_each(|leaf| leaf.rescale(by));
             self.scale = other.scale;
         }
         let exponent = |own: f64, other: f64| if other > own { libm::ilogb(own) - libm::ilogb(other) } else { 0 };

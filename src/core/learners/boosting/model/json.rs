@@ -68,7 +68,7 @@ impl Serialize for LeafJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
         let LeafJson(leaf, weight_unit) = self;
         let mut map = s.serialize_map(None)?;
-        map.serialize_entry("value", &Number(leaf.value as f64))?;
+        map.serialize_entry("value", &Number(leaf.value))?;
         map.serialize_entry("weight", &Number(leaf.weight as f64 * weight_unit))?;
         map.serialize_entry("count", &leaf.count)?;
         map.end()

@@ -190,7 +190,7 @@ impl Plan {
                 }
                 Tree::Symmetric { leaves, .. } => (0..leaves.len() as u32).collect(),
             };
-            plan.values.extend(order.iter().map(|k| tree.leaves()[*k as usize].value as f64));
+            plan.values.extend(order.iter().map(|k| tree.leaves()[*k as usize].value));
             plan.leaf_of.extend(order);
             plan.trees.push(Compiled { shape, first_test, tests: plan.tests.len() - first_test, first_value, leaves: tree.leaves().len() });
         }

@@ -7,7 +7,7 @@ use crate::column::Column;
 use crate::error::{Error, Result};
 use crate::shap::known::players_of;
 use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, KnownMeans, Terms};
-use crate::tree::model::{Child, Tree};
+use crate::tree::model::{Child, Leaf, Tree};
 use std::collections::HashMap;
 
 /// The answers of a block of rows.
@@ -75,7 +75,13 @@ impl Model {
     }
 }
 
-/// A tree as the explainer takes it; its covers are the numbers of training rows.
+/// The parts of a tree's leaves: their numbers of training rows; of imported trees that do not tell these, their weights.
+fn covers(leaves: &[Leaf]) -> Vec<f64> {
+    let are_counted = leaves.iter().any(|leaf| leaf.count > 0);
+    leaves.iter().map(|leaf| if are_counted { leaf.count as f64 } else { leaf.weight as f64 }).collect()
+}
+
+/// A tree as the explainer takes it.
 fn explained(tree: &Tree, output: usize, player: impl Fn(u32) -> u32) -> ExplainedTree {
     let mut nodes = vec![];
     match tree {
@@ -101,10 +107,10 @@ fn explained(tree: &Tree, output: usize, player: impl Fn(u32) -> u32) -> Explain
         nodes,
         tests: tree.splits().count(),
         is_symmetric: matches!(tree, Tree::Symmetric { .. }),
-        covers: tree.leaves().iter().map(|leaf| leaf.count as f64).collect(),
+        covers: covers(tree.leaves()),
         first_output: output,
         outputs: 1,
-        values: tree.leaves().iter().map(|leaf| leaf.value as f64).collect(),
+        values: tree.leaves().iter().map(|leaf| leaf.value).collect(),
     }
 }
 

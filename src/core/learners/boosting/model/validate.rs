@@ -14,8 +14,8 @@ use crate::tree::model::{Leaf, Split, Tree};
 /// The deepest symmetric tree.
 pub const MAX_SYMMETRIC_DEPTH: usize = 16;
 
-/// The most borders a feature may have.
-pub const MAX_BORDERS: usize = 255;
+/// The most borders of a feature of a fit, and of a statistic; an imported model's features may have any number.
+pub const MAX_FITTED_BORDERS: usize = 255;
 
 /// The most columns whose categories a table may combine: the limit of the parameter `max_combination`.
 pub const MAX_COMBINATION: usize = 8;
@@ -77,7 +77,7 @@ impl Model {
     fn validate_features(&self) -> Result<()> {
         validate_feature_names(&self.features)?;
         validate_columns(&self.provenance, self.features.len())?;
-        self.features.iter().try_for_each(|f| validate_feature(f, MAX_BORDERS))
+        self.features.iter().try_for_each(|f| validate_feature(f, usize::MAX))
     }
 
     /// How many categories a feature has; none where it has none at all.
@@ -127,7 +127,7 @@ impl Model {
                     let table = self.tables.get(*table as usize);
                     let found = table.is_some_and(|t| ctr.kind == CtrKind::Counter || (*sums as usize) < t.sums.len());
                     let ascending = borders.iter().all(|x| x.is_finite()) && borders.windows(2).all(|w| w[0] < w[1]);
-                    found && ascending && borders.len() <= MAX_BORDERS && unit.is_finite() && ctr.prior.is_finite()
+                    found && ascending && borders.len() <= MAX_FITTED_BORDERS && unit.is_finite() && ctr.prior.is_finite()
                 }
             };
             check(valid, || format!("derived feature {i}: {d:?}"))?;
@@ -147,7 +147,7 @@ impl Model {
     }
 
     fn validate_leaf(&self, leaf: &Leaf) -> std::result::Result<(), String> {
-        if !(leaf.value as f64 * self.scale).is_finite() {
+        if !((leaf.value as f32) as f64 * self.scale).is_finite() {
             return Err(format!("the leaf value {:?} is not finite", leaf.value));
         }
         if leaf.weight >= 0.0 { Ok(()) } else { Err(format!("the leaf weight {:?} is negative or NaN", leaf.weight)) }

@@ -43,7 +43,7 @@ impl<'m> RoundWalk<'m> {
         for (output, scores) in scores.iter_mut().enumerate() {
             let tree = round * outputs + output;
             let in_units = self.model.scale / units[output.min(units.len() - 1)];
-            let values: Vec<f32> = self.model.trees[tree].leaves().iter().map(|leaf| (leaf.value as f64 * in_units) as f32).collect();
+            let values: Vec<f32> = self.model.trees[tree].leaves().iter().map(|leaf| (leaf.value * in_units) as f32).collect();
             scores.par_chunks_mut(BLOCK).zip(&self.blocks).for_each_init(LeafIndices::default, |leaves, (scores, block)| {
                 self.plan.leaves(tree, block, leaves);
                 for (row, score) in scores.iter_mut().enumerate() {

@@ -61,7 +61,7 @@ impl Plan {
             };
             let (first_test, tests, first_value) = (compiled.first_test, compiled.tests, parts.values.len());
             parts.trees.push(TreePart { symmetric, first_test, tests, first_value });
-            parts.values.extend(tree.leaves().iter().map(|leaf| leaf.value as f64));
+            parts.values.extend(tree.leaves().iter().map(|leaf| leaf.value));
         }
         parts
     }

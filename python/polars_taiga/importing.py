@@ -1,0 +1,371 @@
+"""Models of XGBoost, LightGBM, CatBoost and scikit-learn as models of this package."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from polars_taiga import _taiga
+from polars_taiga.model import Model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = ["import_model"]
+
+# Euler's constant, as scikit-learn has it.
+_EULER = 0.5772156649015329
+
+
+def import_model(
+    source: object,
+    *,
+    features: Sequence[str] | None = None,
+    categories: Mapping[str, Sequence[Any]] | None = None,
+    classes: Sequence[Any] | None = None,
+    target: str = "target",
+) -> Model:
+    """Make a model of one that another library has fitted.
+
+    It is a model as any other: it predicts in expressions on every device, explains, is drawn and exported. Its
+    splits decide as those of the library do, also on their thresholds, and where values are missing. Scores are equal:
+    to XGBoost's, which adds 32-bit numbers, within 1e-6 of the largest, to others' but for the last bits.
+
+    Parameters
+    ----------
+    source
+        An object: a `Booster` or an estimator of `xgboost` or `lightgbm`, a model of `catboost`, and of `scikit-learn` a
+        fitted `RandomForest`, `ExtraTrees`, `GradientBoosting`, `HistGradientBoosting`, decision tree or
+        `IsolationForest`. Or a file's bytes, or a path: JSON or UBJSON of XGBoost (1.0 to 3.2), text of LightGBM (2 to
+        4), JSON of CatBoost.
+    features
+        The columns' names, in the order in which the library knows them; default those that it tells, else `f0`, `f1`.
+    categories
+        Of columns of categories, by name, the categories in the order of the numbers that the library gave them. Default
+        those that the file tells (XGBoost since 3.1, LightGBM's of pandas); else columns are of these numbers.
+    classes
+        The class labels in the library's order; default those of an estimator, else 0, 1, …
+    target
+        What the target is called.
+
+    Returns
+    -------
+    Model
+        With `metadata` that tell the library, its version and its loss. Parameters are the defaults and say nothing.
+
+    Raises
+    ------
+    ValueError
+        For what can't be read, and what can't be kept exactly: the text says what it is.
+    TypeError
+        For an object of another kind.
+
+    Examples
+    --------
+    >>> import lightgbm
+    >>> import polars as pl
+    >>> import polars_taiga as tg
+    >>> df = pl.DataFrame({"x": range(100), "y": [0.0, 1.0] * 50})
+    >>> rows = lightgbm.Dataset(df.select("x").to_numpy(), df["y"].to_numpy(), feature_name=["x"])
+    >>> booster = lightgbm.train({"verbose": -1}, rows, 3)
+    >>> model = tg.import_model(booster, target="y")
+    >>> model.rounds, model.metadata["imported_from"]
+    (3, 'LightGBM v4')
+    >>> bool((abs(model.predict(df).to_numpy() - booster.predict(df.select("x").to_numpy())) < 1e-15).all())
+    True
+    """
+    told: dict[str, Any] = {"target": target}
+    if features is not None:
+        told["features"] = list(features)
+    if categories is not None:
+        told["categories"] = {name: list(own) for name, own in categories.items()}
+    data, known = _bytes_of(source)
+    labels = classes if classes is not None else known
+    if labels is not None:
+        told["classes"] = [_plain(label) for label in labels]
+    return Model(_taiga.Model.imported(data, json.dumps(told)).to_bytes())
+
+
+def _plain(value: Any) -> Any:
+    """A label without NumPy's type."""
+    return value.item() if hasattr(value, "item") else value
+
+
+def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
+    """The file of a model, and the labels of its classes where the object knows them."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source), None
+    if isinstance(source, str | os.PathLike):
+        return Path(source).read_bytes(), None
+    own: Any = source
+    for kind in type(source).__mro__:
+        library = kind.__module__.split(".")[0]
+        if library == "xgboost":
+            return _of_xgboost(own)
+        if library == "lightgbm":
+            return _of_lightgbm(own)
+        if library == "catboost":
+            return _of_catboost(own)
+        if library == "sklearn":
+            return _of_sklearn(own)
+    msg = f"import_model: {type(source).__name__} is no model of a library that is known here"
+    raise TypeError(msg)
+
+
+def _of_xgboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
+    labels = None
+    booster = own
+    if hasattr(own, "get_booster"):
+        booster = own.get_booster()
+        labels = own.classes_ if hasattr(own, "classes_") and hasattr(own, "predict_proba") else None
+        # What an estimator predicts by.
+        best = getattr(own, "best_iteration", None) if booster.attr("best_iteration") is not None else None
+        if best is not None:
+            booster = booster[: best + 1]
+    return bytes(booster.save_raw("ubj")), labels
+
+
+def _of_lightgbm(own: Any) -> tuple[bytes, Sequence[Any] | None]:
+    labels = getattr(own, "classes_", None) if hasattr(own, "predict_proba") else None
+    booster = getattr(own, "booster_", own)
+    return booster.model_to_string().encode(), labels
+
+
+def _of_catboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.json"
+        own.save_model(str(path), format="json")
+        labels = getattr(own, "classes_", None)
+        return path.read_bytes(), labels if labels is not None and len(labels) else None
+
+
+def _of_sklearn(own: Any) -> tuple[bytes, Sequence[Any] | None]:
+    name = type(own).__name__
+    makers = {
+        "RandomForestClassifier": _forest,
+        "RandomForestRegressor": _forest,
+        "ExtraTreesClassifier": _forest,
+        "ExtraTreesRegressor": _forest,
+        "DecisionTreeClassifier": _forest,
+        "DecisionTreeRegressor": _forest,
+        "ExtraTreeClassifier": _forest,
+        "ExtraTreeRegressor": _forest,
+        "GradientBoostingClassifier": _gradient_boosting,
+        "GradientBoostingRegressor": _gradient_boosting,
+        "HistGradientBoostingClassifier": _hist_gradient_boosting,
+        "HistGradientBoostingRegressor": _hist_gradient_boosting,
+        "IsolationForest": _isolation_forest,
+    }
+    maker = next((makers[kind.__name__] for kind in type(own).__mro__ if kind.__name__ in makers), None)
+    if maker is None:
+        msg = f"import_model: {name} is no estimator of trees that is read"
+        raise TypeError(msg)
+    if not hasattr(own, "n_features_in_"):
+        msg = f"import_model: the {name} is not fitted"
+        raise ValueError(msg)
+    import sklearn
+
+    names = [str(n) for n in getattr(own, "feature_names_in_", [f"x{i}" for i in range(own.n_features_in_)])]
+    made: dict[str, Any] = {
+        "taiga_arrays": 1,
+        "library": f"scikit-learn {sklearn.__version__}",
+        "objective": str(getattr(own, "loss", None) or getattr(own, "criterion", None) or name),
+        "columns": [{"name": n, "is_categorical": False, "categories": None} for n in names],
+        "is_f32": True,
+        "is_forest": False,
+        "start": [0.0],
+        "rows": 0,
+    }
+    labels = maker(own, made)
+    return json.dumps(made).encode(), labels
+
+
+def _tree(fitted: Any, values: Any, output: int = 0, columns: Any = None) -> dict[str, Any]:
+    """A tree of scikit-learn as plain arrays; `values`, `[node, width]`; `columns`: those that it numbers."""
+    import numpy as np
+
+    is_leaf = fitted.children_left < 0
+    column = np.where(is_leaf, 0, fitted.feature)
+    if columns is not None:
+        column = np.where(is_leaf, 0, np.asarray(columns)[column])
+    missing_left = getattr(fitted, "missing_go_to_left", np.zeros(len(column)))
+    return {
+        "output": output,
+        "width": int(values.shape[1]),
+        "column": column.tolist(),
+        "threshold": np.where(is_leaf, 0.0, fitted.threshold).tolist(),
+        "missing_left": np.asarray(missing_left, bool).tolist(),
+        "left": fitted.children_left.tolist(),
+        "right": fitted.children_right.tolist(),
+        "sets": [],
+        "values": values.astype(np.float64).ravel().tolist(),
+        "weights": fitted.weighted_n_node_samples.tolist(),
+        "counts": fitted.n_node_samples.tolist(),
+    }
+
+
+def _forest(own: Any, made: dict[str, Any]) -> Sequence[Any] | None:
+    """A forest, or a single tree as one."""
+    members = [e.tree_ for e in own.estimators_] if hasattr(own, "estimators_") else [own.tree_]
+    is_classifier = hasattr(own, "predict_proba")
+    outputs = own.n_outputs_
+    if is_classifier and outputs > 1:
+        msg = f"import_model: a forest of {outputs} targets of classes is more than a model here predicts"
+        raise ValueError(msg)
+    made["rows"] = int(members[0].n_node_samples[0])
+    if is_classifier or outputs == 1:
+        made |= {"is_forest": True, "loss": "multiclass" if is_classifier else "rmse", "classes": is_classifier}
+        if is_classifier:
+            made["start"] = [0.0] * len(own.classes_)
+        for tree in members:
+            values = tree.value[:, 0, :]
+            shares = values / values.sum(axis=1, keepdims=True) if is_classifier else values
+            made.setdefault("trees", []).append(_tree(tree, shares))
+        return own.classes_ if is_classifier else None
+    # Several targets: boosted trees that add up to the mean.
+    made |= {"loss": "rmse", "classes": False, "start": [0.0] * outputs}
+    made["trees"] = [_tree(tree, tree.value[:, :, 0] / len(members)) for tree in members]
+    return None
+
+
+def _gradient_boosting(own: Any, made: dict[str, Any]) -> Sequence[Any] | None:
+    import numpy as np
+
+    is_classifier = hasattr(own, "predict_proba")
+    outputs = own.estimators_.shape[1]
+    first = np.zeros((1, own.n_features_in_), np.float32)
+    if own.init_ != "zero" and type(own.init_).__name__ not in ("DummyClassifier", "DummyRegressor"):
+        msg = f"import_model: the scores begin with those of a {type(own.init_).__name__}, which is no constant"
+        raise ValueError(msg)
+    start = np.asarray(own._raw_predict_init(first), np.float64).reshape(-1)
+    # The exponential loss's probabilities are those of twice the score.
+    by = 2.0 if is_classifier and own.loss == "exponential" else 1.0
+    made |= {
+        "loss": ("logloss" if outputs == 1 else "multiclass") if is_classifier else "rmse",
+        "classes": is_classifier,
+        "start": (start * by).tolist(),
+        "rows": int(own.estimators_[0, 0].tree_.n_node_samples[0]),
+        "trees": [
+            _tree(member.tree_, by * (own.learning_rate * member.tree_.value[:, 0, :]), output)
+            for of_round in own.estimators_
+            for output, member in enumerate(of_round)
+        ],
+    }
+    return own.classes_ if is_classifier else None
+
+
+_HIST_LOSSES = {"poisson": "poisson", "gamma": "gamma", "absolute_error": "mae"}
+
+
+def _hist_gradient_boosting(own: Any, made: dict[str, Any]) -> Sequence[Any] | None:
+    import numpy as np
+
+    is_classifier = hasattr(own, "predict_proba")
+    start = np.asarray(own._baseline_prediction, np.float64).reshape(-1)
+    order = np.arange(own.n_features_in_)
+    own_names = [column["name"] for column in made["columns"]]
+    told: dict[int, Any] = {}
+    is_categorical = getattr(own, "is_categorical_", None)
+    if is_categorical is not None and getattr(own, "_preprocessor", None) is not None:
+        # Its columns of categories come first, numbered by an encoder. (`_is_categorical_remapped` is of that order.)
+        remapped = np.asarray(own._is_categorical_remapped, bool)
+        (encoded,) = [t for name, t, _ in own._preprocessor.transformers_ if name == "encoder"]
+        (chosen,) = [c for name, _, c in own._preprocessor.transformers_ if name == "encoder"]
+        picked = np.asarray(chosen)
+        first = np.flatnonzero(picked) if picked.dtype == bool else picked
+        order = np.concatenate([first, np.setdiff1d(order, first)])
+        told = {int(column): list(known) for column, known in zip(first, encoded.categories_, strict=True)}
+        assert remapped[: len(first)].all()
+    for column, known in told.items():
+        labels = [_plain(label) for label in known]
+        # NaN and None are missing, not categories.
+        labels = [label for label in labels if label is not None and label == label]
+        labels = [int(x) if isinstance(x, float) and x.is_integer() else x for x in labels]
+        made["columns"][column] |= {"is_categorical": True, "categories": labels}
+        if any(isinstance(x, float) for x in labels):
+            msg = f"import_model: the categories of `{own_names[column]}` are not all integers or text"
+            raise ValueError(msg)
+    trees = []
+    for of_round in own._predictors:
+        for output, predictor in enumerate(of_round):
+            trees.append(_hist_tree(predictor, output, order, told))
+    made |= {
+        "is_f32": False,
+        "loss": ("logloss" if len(start) == 1 else "multiclass") if is_classifier else _HIST_LOSSES.get(own.loss, "rmse"),
+        "classes": is_classifier,
+        "start": start.tolist(),
+        "rows": int(own._predictors[0][0].nodes["count"][0]) if own._predictors else 0,
+        "trees": trees,
+    }
+    return own.classes_ if is_classifier else None
+
+
+def _hist_tree(predictor: Any, output: int, order: Any, told: Mapping[int, Any]) -> dict[str, Any]:
+    import numpy as np
+
+    nodes = predictor.nodes
+    is_leaf = nodes["is_leaf"].astype(bool)
+    column = np.where(is_leaf, 0, order[np.where(is_leaf, 0, nodes["feature_idx"])])
+    left, right = nodes["left"].astype(np.int64), nodes["right"].astype(np.int64)
+    missing_left = nodes["missing_go_to_left"].astype(bool)
+    sets: list[list[int] | None] = [None] * len(nodes)
+    for i in np.flatnonzero(nodes["is_categorical"].astype(bool) & ~is_leaf):
+        words = predictor.raw_left_cat_bitsets[nodes["bitset_idx"][i]]
+        listed = {32 * w + b for w, word in enumerate(words.tolist()) for b in range(32) if word >> b & 1}
+        if missing_left[i]:
+            # Unknown ones go left: what is listed then is what goes right, and the sides change.
+            known = len(told.get(int(column[i]), ()))
+            listed = set(range(known)) - listed
+            left[i], right[i] = right[i], left[i]
+            missing_left[i] = False
+        sets[i] = sorted(listed)
+    return {
+        "output": output,
+        "width": 1,
+        "column": column.tolist(),
+        "threshold": [_number(x) for x in np.where(is_leaf, 0.0, nodes["num_threshold"]).tolist()],
+        "missing_left": missing_left.tolist(),
+        "left": np.where(is_leaf, -1, left).tolist(),
+        "right": np.where(is_leaf, -1, right).tolist(),
+        "sets": sets,
+        "values": nodes["value"].astype(np.float64).tolist(),
+        "weights": nodes["count"].astype(np.float64).tolist(),
+        "counts": nodes["count"].tolist(),
+    }
+
+
+def _number(x: float) -> float | str:
+    """A number as the plugin's JSON has it."""
+    return x if math.isfinite(x) else "nan" if math.isnan(x) else "inf" if x > 0 else "-inf"
+
+
+def _path_length(rows: Any) -> Any:
+    """The mean path length of an unsuccessful search among so many rows."""
+    import numpy as np
+
+    n = np.asarray(rows, np.float64)
+    long = np.maximum(n, 3.0)
+    return np.where(n <= 1, 0.0, np.where(n <= 2, 1.0, 2.0 * (np.log(long - 1.0) + _EULER) - 2.0 * (long - 1.0) / long))
+
+
+def _isolation_forest(own: Any, made: dict[str, Any]) -> Sequence[Any] | None:
+    """What is predicted is the score of the paper, 2^(-path / mean path): `-score_samples`."""
+    import numpy as np
+
+    depth = len(own.estimators_) * float(_path_length(own._max_samples))
+    if depth == 0:
+        msg = "import_model: the IsolationForest was fitted on one row a tree"
+        raise ValueError(msg)
+    trees = []
+    for member, columns in zip(own.estimators_, own.estimators_features_, strict=True):
+        tree = member.tree_
+        path = tree.compute_node_depths() - 1.0 + _path_length(tree.n_node_samples)
+        values = -math.log(2.0) * path / depth
+        trees.append(_tree(tree, np.asarray(values).reshape(-1, 1), columns=columns))
+    rows = int(own.estimators_[0].tree_.n_node_samples[0])
+    made |= {"loss": "poisson", "classes": False, "rows": rows, "objective": "isolation forest", "trees": trees}
+    return None

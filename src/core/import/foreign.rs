@@ -1,0 +1,565 @@
+//! Trees of another library, and the model that is made of them.
+
+use super::rounding::Below;
+use super::{Imported, Told, fault};
+use crate::column::FeatureType;
+use crate::column::categories::{Categories, CategoryNames};
+use crate::dataset::Labels;
+use crate::error::Result;
+use crate::learners::boosting::model::{Derived, Model, Units};
+use crate::learners::boosting::params::BoostingParams;
+use crate::learners::forest::params::{Criterion, ForestParams};
+use crate::learners::forest::{self, Forest};
+use crate::losses::{LossKind, LossTarget};
+use crate::metadata::Metadata;
+use crate::model::Feature;
+use crate::model::from_json::{LabelIn, labels};
+use crate::provenance::Provenance;
+use crate::tree::model::{Child, Leaf, Node, Split, Tree};
+use crate::tree::params::Policy;
+use std::collections::HashMap;
+
+/// A column that trees ask about.
+pub struct ForeignColumn {
+    pub name: String,
+    /// Whether it is of categories, which the file numbers.
+    pub is_categorical: bool,
+    /// The categories in the order of the file's numbers, where it tells them.
+    pub categories: Option<Vec<LabelIn>>,
+}
+
+impl ForeignColumn {
+    /// Returns a column of numbers.
+    pub fn numeric(name: impl Into<String>) -> ForeignColumn {
+        ForeignColumn { name: name.into(), is_categorical: false, categories: None }
+    }
+}
+
+/// Which rows a node sends right.
+#[derive(Clone, Debug)]
+pub enum Test {
+    /// Those above a border; `+∞`: none.
+    Above(f64),
+    /// All that are not missing.
+    All,
+    /// Those of some categories, by the file's numbers; others, unknown ones too, go left.
+    OneOf(Vec<u32>),
+    /// All but those of some categories; unknown ones too.
+    NoneOf(Vec<u32>),
+}
+
+impl Test {
+    /// Whether its sides are those of our split turned round.
+    fn is_turned(&self) -> bool {
+        matches!(self, Test::All | Test::NoneOf(_))
+    }
+
+    /// Returns the test of those that are not below.
+    pub fn not(below: Below) -> Test {
+        match below {
+            Below::Border(border) => Test::Above(border),
+            Below::Nothing => Test::All,
+        }
+    }
+}
+
+/// A node: where rows go, or where they end.
+#[derive(Clone, Debug)]
+pub enum RawNode {
+    Split { column: u32, test: Test, missing_left: bool, left: usize, right: usize, gain: f32 },
+    /// By its number.
+    Leaf(usize),
+}
+
+/// The shape of a tree.
+#[derive(Clone, Debug)]
+pub enum Shape {
+    /// Nodes that lead to each other, the first one the root. What a root does not lead to is left out.
+    Branching(Vec<RawNode>),
+    /// One test a level, the root's first, and whether missing values go left: as [`Tree::Symmetric`].
+    Symmetric(Vec<(u32, Test, bool)>),
+}
+
+/// A tree.
+#[derive(Clone, Debug)]
+pub struct ForeignTree {
+    pub shape: Shape,
+    /// The output that it adds to; where its leaves have several values, the first of them.
+    pub output: usize,
+    /// How many values a leaf has.
+    pub width: usize,
+    /// `[leaf * width + value]`.
+    pub values: Vec<f64>,
+    /// Of each leaf the weight of its rows; empty where that is not told.
+    pub weights: Vec<f64>,
+    /// Of each leaf the number of its rows; empty where that is not told.
+    pub counts: Vec<u32>,
+}
+
+impl ForeignTree {
+    /// Returns a tree that adds nothing.
+    fn nothing() -> Tree {
+        Tree::Branching { nodes: vec![], leaves: vec![Leaf::default()] }
+    }
+}
+
+/// What the numbers that are predicted stand for.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Predicts {
+    Numbers,
+    /// Classes, as many as outputs, or two of one.
+    Classes,
+}
+
+/// A model of another library.
+pub struct Foreign {
+    /// The library, and where it is told its version.
+    pub library: &'static str,
+    pub version: Option<String>,
+    /// What it calls its loss.
+    pub objective: String,
+    pub loss: LossKind,
+    pub params: BoostingParams,
+    pub predicts: Predicts,
+    pub columns: Vec<ForeignColumn>,
+    /// Of each output.
+    pub start: Vec<f64>,
+    /// In their order.
+    pub trees: Vec<ForeignTree>,
+    /// The number of training rows; 0 where it is not told.
+    pub rows: u64,
+}
+
+/// How many nodes a tree may come to for each node of the file: a test in three parts, and nodes that several lead to.
+const MOST_COPIES: usize = 16;
+
+/// What tests on the columns of a model choose from.
+struct Choices {
+    features: Vec<Feature>,
+    /// Of each column of categories, the model's code of each of the file's; none for what no row can have.
+    codes: Vec<HashMap<u32, u32>>,
+    derived: Vec<Derived>,
+    by_set: HashMap<(u32, Vec<u32>), u32>,
+}
+
+impl Foreign {
+    /// Makes the model.
+    ///
+    /// # Errors
+    /// For trees that are none, names that stand twice, and what does not fit: labels and outputs, categories and their numbers.
+    pub fn model(mut self, told: Told) -> Result<Imported> {
+        let library = self.library;
+        self.rename(&told)?;
+        let outputs = self.start.len();
+        let mut choices = self.choices()?;
+        let mut by_output: Vec<Vec<Tree>> = vec![vec![]; outputs];
+        let mut is_symmetric = true;
+        for (t, tree) in std::mem::take(&mut self.trees).into_iter().enumerate() {
+            let wrong = |what: String| fault(library, format!("tree {t}: {what}"));
+            is_symmetric &= matches!(tree.shape, Shape::Symmetric(_));
+            if tree.width == 0 || tree.output + tree.width > outputs {
+                return Err(wrong(format!("it is of output {} of {outputs}", tree.output + tree.width)));
+            }
+            let (shape, order) = choices.shape(&self.columns, &tree).map_err(wrong)?;
+            for place in 0..tree.width {
+                let made = with_leaves(&shape, &order, &tree, place).map_err(wrong)?;
+                by_output[tree.output + place].push(made);
+            }
+        }
+        let rounds = by_output.iter().map(Vec::len).max().unwrap_or(0);
+        let told_trees: usize = by_output.iter().map(Vec::len).sum();
+        if rounds.saturating_mul(outputs) > 4 * told_trees + 1024 {
+            return Err(fault(library, format!("one of {outputs} outputs has {rounds} of {told_trees} trees")));
+        }
+        let mut trees = Vec::with_capacity(rounds * outputs);
+        let mut by_output: Vec<_> = by_output.into_iter().map(Vec::into_iter).collect();
+        for _ in 0..rounds {
+            trees.extend(by_output.iter_mut().map(|own| own.next().unwrap_or_else(ForeignTree::nothing)));
+        }
+        let (labels, provenance) = (self.labels(told.classes)?, self.provenance()?);
+        let mut params = self.params;
+        params.loss = self.loss;
+        params.rounds = (rounds > 0).then(|| rounds.min(u32::MAX as usize) as u32);
+        params.policy = if is_symmetric { Policy::Symmetric } else { Policy::Leafwise };
+        if self.predicts == Predicts::Numbers && outputs > 1 && params.targets.is_none() {
+            params.targets = Some((0..outputs).map(|i| format!("target_{i}")).collect());
+        }
+        let model = Model {
+            params,
+            loss: self.loss,
+            target: told.target.unwrap_or_else(|| "target".into()),
+            features: choices.features,
+            derived: choices.derived,
+            tables: vec![],
+            labels,
+            start: self.start,
+            scale: 1.0,
+            units: Units::ONE,
+            trees,
+            rows: self.rows,
+            history: None,
+            provenance,
+        };
+        model.validate()?;
+        Ok(Imported::Boosted(Box::new(model)))
+    }
+
+    /// Makes a forest, whose predictions are the means over its trees: of classes their shares, whose leaves' values are shares of 1 and
+    /// weights their rows', else numbers.
+    ///
+    /// # Errors
+    /// As [`Foreign::model`], and for splits by categories.
+    pub fn forest(mut self, told: Told) -> Result<Imported> {
+        let library = self.library;
+        self.rename(&told)?;
+        let outputs = self.start.len();
+        let mut choices = self.choices()?;
+        let is_of_classes = self.predicts == Predicts::Classes;
+        let unit = self.unit_of_weights();
+        let mut trees = Vec::with_capacity(self.trees.len());
+        for (t, tree) in self.trees.iter().enumerate() {
+            let wrong = |what: &str| fault(library, format!("tree {t}: {what}"));
+            if tree.width != outputs {
+                return Err(wrong("its leaves have other values than one an output"));
+            }
+            let (shape, order) = choices.shape(&self.columns, tree).map_err(|what| wrong(&what))?;
+            let Tree::Branching { nodes, .. } = shape else { return Err(wrong("it is symmetric")) };
+            if nodes.iter().any(|node| node.split.feature as usize >= self.columns.len()) {
+                return Err(wrong("a split asks about categories"));
+            }
+            let mut made = forest::Tree { nodes, ..Default::default() };
+            for leaf in order {
+                let range = leaf.checked_mul(outputs).and_then(|at| Some(at..at.checked_add(outputs)?));
+                let values = range.and_then(|r| tree.values.get(r)).ok_or_else(|| wrong("a leaf has no value"))?;
+                let weight = tree.weights.get(leaf).copied().unwrap_or(1.0);
+                if is_of_classes {
+                    made.sums.extend(values.iter().map(|share| (share * weight / unit).round() as u64));
+                } else {
+                    made.sums.push(((weight / unit).round() as u64).max(1));
+                    made.means.push(values[0]);
+                }
+                made.counts.push(tree.counts.get(leaf).copied().unwrap_or(0));
+            }
+            trees.push(made);
+        }
+        let criterion = if is_of_classes { Criterion::Gini } else { Criterion::SquaredError };
+        let mut params = ForestParams { criterion, ..Default::default() };
+        params.trees = trees.len().clamp(1, 1_000_000) as u32;
+        let model = Forest {
+            params,
+            criterion,
+            target: told.target.clone().unwrap_or_else(|| "target".into()),
+            features: choices.features,
+            labels: self.labels(told.classes)?,
+            sets: vec![],
+            trees,
+            rows: self.rows,
+            unit,
+            gain_unit: 1.0,
+            oob: None,
+            permutation: None,
+            provenance: self.provenance()?,
+        };
+        model.validate()?;
+        Ok(Imported::Forest(Box::new(model)))
+    }
+
+    /// What the weights of a forest's leaves are in units of: 1 where all are integers, as are those of each class; else a power of two by
+    /// which 62 bits hold the heaviest tree.
+    fn unit_of_weights(&self) -> f64 {
+        let is_whole = |x: f64| (x - x.round()).abs() <= 1e-9 * x.abs().max(1.0);
+        let (mut whole, mut heaviest) = (true, 1.0f64);
+        for tree in &self.trees {
+            let Shape::Branching(nodes) = &tree.shape else { continue };
+            let leaves = nodes.iter().filter_map(|node| if let RawNode::Leaf(leaf) = node { Some(*leaf) } else { None });
+            let mut sum = 0.0;
+            for leaf in leaves {
+                let weight = tree.weights.get(leaf).copied().unwrap_or(1.0);
+                sum += weight;
+                let values = leaf.checked_mul(tree.width).and_then(|at| tree.values.get(at..at.checked_add(tree.width)?));
+                let shares = values.filter(|_| self.predicts == Predicts::Classes).unwrap_or_default();
+                whole &= is_whole(weight) && shares.iter().all(|share| is_whole(share * weight));
+            }
+            heaviest = if sum.is_finite() { heaviest.max(sum) } else { f64::MAX };
+        }
+        if whole { 1.0 } else { 2f64.powi((libm::ilogb(heaviest) + 1 - 62).max(-1000)) }
+    }
+
+    /// What is told of where a model comes from.
+    fn provenance(&self) -> Result<Provenance> {
+        let from = match &self.version {
+            Some(version) => format!("{} {version}", self.library),
+            None => self.library.into(),
+        };
+        let metadata = serde_json::json!({"imported_from": from, "objective": self.objective});
+        Ok(Provenance { metadata: Some(Metadata::of_value(&metadata)?), ..Provenance::default() })
+    }
+
+    /// Gives columns the names and categories that are told.
+    fn rename(&mut self, told: &Told) -> Result<()> {
+        let library = self.library;
+        if let Some(names) = &told.features {
+            if names.len() != self.columns.len() {
+                return Err(fault(library, format!("it has {} features, and {} names are given", self.columns.len(), names.len())));
+            }
+            self.columns.iter_mut().zip(names).for_each(|(column, name)| column.name.clone_from(name));
+        }
+        for (name, categories) in &told.categories {
+            let column = self.columns.iter_mut().find(|c| c.name == *name);
+            let Some(column) = column.filter(|c| c.is_categorical) else {
+                return Err(fault(library, format!("`{name}`, whose categories are given, is none of its columns of categories")));
+            };
+            column.categories = Some(categories.clone());
+        }
+        Ok(())
+    }
+
+    fn labels(&self, told: Option<Vec<LabelIn>>) -> Result<Option<Labels>> {
+        let outputs = self.start.len();
+        let classes = match (self.predicts, self.loss.target()) {
+            (Predicts::Numbers, _) => 0,
+            (Predicts::Classes, Some(LossTarget::TwoClasses)) => 2,
+            (Predicts::Classes, _) => outputs,
+        };
+        match told {
+            None if classes == 0 => Ok(None),
+            None => Ok(Some(Labels::Integer((0..classes as i64).collect()))),
+            Some(told) if told.len() == classes => labels(told).map(Some),
+            Some(told) => Err(fault(self.library, format!("it has {classes} classes, and {} labels are given", told.len()))),
+        }
+    }
+
+    /// Finds all borders and categories that trees ask about.
+    fn choices(&self) -> Result<Choices> {
+        let mut borders: Vec<Vec<f64>> = vec![vec![]; self.columns.len()];
+        let mut asked: Vec<Option<Vec<u32>>> = vec![None; self.columns.len()];
+        let mut note = |column: u32, test: &Test| {
+            let at = column as usize;
+            if at < borders.len() {
+                match test {
+                    Test::Above(border) if *border < f64::INFINITY => borders[at].push(border + 0.0),
+                    Test::OneOf(codes) | Test::NoneOf(codes) => asked[at].get_or_insert_default().extend(codes),
+                    _ => {}
+                }
+            }
+        };
+        for tree in &self.trees {
+            match &tree.shape {
+                Shape::Symmetric(tests) => tests.iter().for_each(|(column, test, _)| note(*column, test)),
+                Shape::Branching(nodes) => nodes.iter().for_each(|node| {
+                    if let RawNode::Split { column, test, .. } = node {
+                        note(*column, test);
+                    }
+                }),
+            }
+        }
+        let mut choices = Choices { features: vec![], codes: vec![], derived: vec![], by_set: HashMap::new() };
+        for ((column, mut borders), mut asked) in self.columns.iter().zip(borders).zip(asked) {
+            borders.sort_by(f64::total_cmp);
+            borders.dedup();
+            if let Some(asked) = &mut asked {
+                asked.sort_unstable();
+                asked.dedup();
+            }
+            let wrong = |what: String| fault(self.library, format!("column `{}`: {what}", column.name));
+            if asked.is_some() && !borders.is_empty() {
+                return Err(wrong("splits ask about its categories and about its numbers".into()));
+            }
+            let is_categorical = column.is_categorical || asked.is_some();
+            if is_categorical && !borders.is_empty() {
+                return Err(wrong("it is of categories, and splits ask about its numbers".into()));
+            }
+            let (categories, codes) = match asked {
+                None => (None, HashMap::new()),
+                Some(asked) => categories(column, &asked).map_err(wrong)?,
+            };
+            let dtype = if is_categorical { FeatureType::Categorical } else { FeatureType::Numeric };
+            choices.features.push(Feature { name: column.name.clone(), dtype, borders, categories });
+            choices.codes.push(codes);
+        }
+        Ok(choices)
+    }
+}
+
+/// Makes the categories of a column, null the last one, and the code of each of the file's numbers.
+fn categories(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Option<Categories>, HashMap<u32, u32>), String> {
+    let Some(told) = &column.categories else {
+        let mut names: Vec<i128> = asked.iter().map(|c| *c as i128).collect();
+        let null = names.len() as u32;
+        names.push(0);
+        let codes = asked.iter().copied().zip(0..).collect();
+        return Ok((Some(Categories { labels: CategoryNames::Integer(names), null: Some(null) }), codes));
+    };
+    let null = told.len() as u32;
+    let mixed = || "its categories are of several kinds".to_string();
+    let names = match told.first() {
+        Some(LabelIn::Text(_)) => CategoryNames::Text(
+            told.iter()
+                .map(|l| if let LabelIn::Text(x) = l { Some(x.clone()) } else { None })
+                .chain([Some(String::new())])
+                .collect::<Option<_>>()
+                .ok_or_else(mixed)?,
+        ),
+        Some(LabelIn::Boolean(_)) => CategoryNames::Boolean(
+            told.iter()
+                .map(|l| if let LabelIn::Boolean(x) = l { Some(*x) } else { None })
+                .chain([Some(false)])
+                .collect::<Option<_>>()
+                .ok_or_else(mixed)?,
+        ),
+        // Numbers are categories as integers.
+        _ => CategoryNames::Integer(
+            told.iter()
+                .map(|l| match l {
+                    LabelIn::Integer(x) => Some(*x as i128),
+                    LabelIn::Float(x) if x.fract() == 0.0 && x.abs() < 9e15 => Some(*x as i128),
+                    _ => None,
+                })
+                .chain([Some(0)])
+                .collect::<Option<_>>()
+                .ok_or_else(|| "its categories are not all text, integers or Booleans".to_string())?,
+        ),
+    };
+    // A number behind those that are named is of no row.
+    let codes = asked.iter().filter(|code| **code < null).map(|code| (*code, *code)).collect();
+    Ok((Some(Categories { labels: names, null: Some(null) }), codes))
+}
+
+/// A split, or where all rows go whatever they hold.
+enum Decided {
+    Split(Split),
+    Left,
+}
+
+impl Choices {
+    /// Makes the split of a test.
+    fn split(
+        &mut self,
+        columns: &[ForeignColumn],
+        (column, test): (u32, &Test),
+        missing_left: bool,
+        gain: f32,
+    ) -> std::result::Result<Decided, String> {
+        let at = column as usize;
+        let Some(feature) = self.features.get(at) else { return Err(format!("a split asks about column {column} of {}", columns.len())) };
+        let gain = if gain.is_nan() { 0.0 } else { gain };
+        let numeric = |border: usize| Split { feature: column, border: border as u32, missing_left, gain };
+        match test {
+            Test::Above(_) | Test::All if feature.dtype == FeatureType::Categorical => {
+                Err(format!("a split asks about numbers of `{}`, which is of categories", feature.name))
+            }
+            Test::Above(border) if *border == f64::INFINITY => Ok(Decided::Split(numeric(feature.borders.len()))),
+            Test::Above(border) => Ok(Decided::Split(numeric(feature.borders.partition_point(|b| *b < *border)))),
+            // The caller turns the node round.
+            Test::All => Ok(Decided::Split(Split { missing_left: !missing_left, ..numeric(feature.borders.len()) })),
+            Test::OneOf(listed) | Test::NoneOf(listed) => {
+                let missing_left = missing_left != matches!(test, Test::NoneOf(_));
+                let known = &self.codes[at];
+                let mut set: Vec<u32> = listed.iter().filter_map(|code| known.get(code).copied()).collect();
+                if !missing_left {
+                    set.extend(feature.categories.as_ref().and_then(|c| c.null));
+                }
+                set.sort_unstable();
+                set.dedup();
+                if set.is_empty() {
+                    return Ok(Decided::Left);
+                }
+                let derived = &mut self.derived;
+                let number = *self.by_set.entry((column, set)).or_insert_with_key(|(feature, categories)| {
+                    derived.push(Derived::OneOf { feature: *feature, categories: categories.clone() });
+                    derived.len() as u32 - 1
+                });
+                // What is missing has a code of its own; no value of the derived feature is.
+                Ok(Decided::Split(Split { feature: columns.len() as u32 + number, border: 0, missing_left: true, gain }))
+            }
+        }
+    }
+
+    /// Makes the nodes of a tree, without its leaves, and of each leaf its number in the file.
+    fn shape(&mut self, columns: &[ForeignColumn], tree: &ForeignTree) -> std::result::Result<(Tree, Vec<usize>), String> {
+        match &tree.shape {
+            Shape::Symmetric(tests) => self.symmetric(columns, tests),
+            Shape::Branching(nodes) => self.branching(columns, nodes),
+        }
+    }
+
+    fn symmetric(&mut self, columns: &[ForeignColumn], tests: &[(u32, Test, bool)]) -> std::result::Result<(Tree, Vec<usize>), String> {
+        if tests.len() > 16 {
+            return Err(format!("a symmetric tree of depth {}, 16 are the most", tests.len()));
+        }
+        let mut splits = vec![];
+        // The leaf of the file that each leaf stands for.
+        let mut order = vec![0usize];
+        for (column, test, missing_left) in tests {
+            match self.split(columns, (*column, test), *missing_left, 0.0)? {
+                // All go left: the level is left out.
+                Decided::Left => order.iter_mut().for_each(|leaf| *leaf = 2 * *leaf + test.is_turned() as usize),
+                Decided::Split(split) => {
+                    let turned = test.is_turned() as usize;
+                    order = order.iter().flat_map(|leaf| [2 * leaf + turned, 2 * leaf + 1 - turned]).collect();
+                    splits.push(split);
+                }
+            }
+        }
+        Ok((Tree::Symmetric { splits, leaves: vec![] }, order))
+    }
+
+    fn branching(&mut self, columns: &[ForeignColumn], raw: &[RawNode]) -> std::result::Result<(Tree, Vec<usize>), String> {
+        let most = MOST_COPIES * raw.len();
+        let (mut nodes, mut order, mut met) = (Vec::<Node>::new(), vec![], 0usize);
+        // Nodes to come, with the parent that leads to them and on which side.
+        let mut waiting: Vec<(usize, Option<(usize, bool)>)> = vec![(0, None)];
+        while let Some((mut at, parent)) = waiting.pop() {
+            let child = loop {
+                met += 1;
+                if met > most {
+                    return Err("its nodes lead to each other in circles, or to the same ones many times".into());
+                }
+                match raw.get(at) {
+                    None => return Err(format!("a node leads to node {at} of {}", raw.len())),
+                    Some(RawNode::Leaf(leaf)) => {
+                        order.push(*leaf);
+                        break Child::Leaf(order.len() as u32 - 1);
+                    }
+                    Some(RawNode::Split { column, test, missing_left, left, right, gain }) => {
+                        match self.split(columns, (*column, test), *missing_left, *gain)? {
+                            Decided::Left => at = if test.is_turned() { *right } else { *left },
+                            Decided::Split(split) => {
+                                let turned = test.is_turned();
+                                let (left, right) = if turned { (*right, *left) } else { (*left, *right) };
+                                let number = nodes.len();
+                                waiting.extend([(right, Some((number, true))), (left, Some((number, false)))]);
+                                nodes.push(Node { split, left: Child::Leaf(0), right: Child::Leaf(0) });
+                                break Child::Node(number as u32);
+                            }
+                        }
+                    }
+                }
+            };
+            if let Some((parent, is_right)) = parent {
+                let node = &mut nodes[parent];
+                *(if is_right { &mut node.right } else { &mut node.left }) = child;
+            }
+        }
+        Ok((Tree::Branching { nodes, leaves: vec![] }, order))
+    }
+}
+
+/// Makes a tree of its nodes and one value of each leaf.
+fn with_leaves(shape: &Tree, order: &[usize], tree: &ForeignTree, place: usize) -> std::result::Result<Tree, String> {
+    let leaf = |number: &usize| {
+        let value = number.checked_mul(tree.width).and_then(|at| tree.values.get(at + place));
+        let value = *value.ok_or_else(|| format!("its leaf {number} has no value"))?;
+        if !(value as f32).is_finite() {
+            return Err(format!("the value {value} of a leaf is beyond what f32 holds"));
+        }
+        let weight = tree.weights.get(*number).copied().unwrap_or(0.0).max(0.0).min(f32::MAX as f64) as f32;
+        Ok(Leaf { value, weight, count: tree.counts.get(*number).copied().unwrap_or(0) })
+    };
+    let made = order.iter().map(leaf).collect::<std::result::Result<_, _>>()?;
+    let mut shape = shape.clone();
+    match &mut shape {
+        Tree::Symmetric { leaves, .. } | Tree::Branching { leaves, .. } => *leaves = made,
+    }
+    Ok(shape)
+}

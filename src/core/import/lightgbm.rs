@@ -1,0 +1,248 @@
+//! Models of LightGBM, 2.0 to 4.7, in their text.
+//!
+//! Rows go left where their f64 is not larger than the threshold, and categories whose bit is set. What is missing is told at each node: NaN,
+//! which goes to a side; NaN and all that is as good as zero, which do; or nothing, and NaN counts as 0. Sums are of f64s in the order of the
+//! trees, as ours, so scores are equal in every bit.
+
+use super::foreign::{Foreign, ForeignColumn, ForeignTree, Predicts, RawNode, Shape, Test};
+use super::{Imported, Told, fault};
+use crate::error::Result;
+use crate::learners::boosting::params::BoostingParams;
+use crate::losses::LossKind;
+use crate::model::from_json::LabelIn;
+use std::collections::HashMap;
+use std::str::FromStr;
+
+const LIBRARY: &str = "LightGBM";
+
+/// What is as good as zero where zeros are missing: an f32, widened.
+const ZERO: f64 = 1e-35f32 as f64;
+
+fn wrong(what: impl std::fmt::Display) -> crate::Error {
+    fault(LIBRARY, what)
+}
+
+/// The lines `name=value` of a part of a file.
+struct Fields<'a>(HashMap<&'a str, &'a str>);
+
+impl<'a> Fields<'a> {
+    fn list<T: FromStr>(&self, name: &str) -> std::result::Result<Vec<T>, String> {
+        let text = self.0.get(name).copied().unwrap_or("");
+        text.split_ascii_whitespace().map(|x| x.parse().map_err(|_| format!("{x:?} among its {name}"))).collect()
+    }
+
+    fn number<T: FromStr>(&self, name: &str) -> std::result::Result<Option<T>, String> {
+        self.0.get(name).map(|x| x.trim().parse().map_err(|_| format!("its {name} is {x:?}"))).transpose()
+    }
+}
+
+/// Reads a model.
+///
+/// # Errors
+/// As [`super::import`].
+pub fn read_text(text: &str, told: Told) -> Result<Imported> {
+    let mut head = HashMap::new();
+    let mut trees: Vec<Fields<'_>> = vec![];
+    let mut categories: Vec<Vec<LabelIn>> = vec![];
+    let (mut is_whole, mut is_tree) = (false, false);
+    for line in text.lines().skip(1) {
+        if line == "end of trees" {
+            (is_whole, is_tree) = (true, false);
+        } else if let Some(json) = line.strip_prefix("pandas_categorical:") {
+            let read: Option<Vec<Vec<LabelIn>>> = serde_json::from_str(json).map_err(|e| wrong(format!("pandas_categorical: {e}")))?;
+            categories = read.unwrap_or_default();
+        } else if line.starts_with("Tree=") && !is_whole {
+            trees.push(Fields(HashMap::new()));
+            is_tree = true;
+        } else if !is_whole {
+            let (name, value) = line.split_once('=').unwrap_or((line, ""));
+            match trees.last_mut().filter(|_| is_tree) {
+                Some(tree) => tree.0.insert(name, value),
+                None => head.insert(name, value),
+            };
+        }
+    }
+    let head = Fields(head);
+    match head.0.get("version").copied() {
+        Some("v2" | "v3" | "v4") => {}
+        other => return Err(wrong(format!("the text is of version {}, and v2 to v4 are read", other.unwrap_or("none")))),
+    }
+    if !is_whole {
+        return Err(wrong("the text is cut: its trees do not end"));
+    }
+    model(&head, &trees, categories, told)
+}
+
+/// What an objective comes to: the loss, what it predicts, and by what scores are multiplied.
+fn meaning(objective: &str, outputs: usize) -> Result<(LossKind, Predicts, f64)> {
+    use LossKind::{CrossEntropy, Gamma, Huber, Lambdarank, Logloss, Mae, Mape, Multiclass, Ova, Poisson, Quantile, Rmse, Tweedie, Xendcg};
+    use Predicts::{Classes, Numbers};
+    let mut words = objective.split_ascii_whitespace();
+    let name = words.next().unwrap_or("");
+    let mut sigmoid = 1.0;
+    for word in words {
+        if let Some(x) = word.strip_prefix("sigmoid:") {
+            let x: Option<f64> = x.parse().ok().filter(|x: &f64| x.is_finite() && *x > 0.0);
+            sigmoid = x.ok_or_else(|| wrong(format!("the objective {objective:?}")))?;
+        }
+        if word == "sqrt" {
+            return Err(wrong("reg_sqrt squares its scores, which no loss here does"));
+        }
+    }
+    Ok(match name {
+        "binary" => (Logloss, Classes, sigmoid),
+        "multiclass" | "softmax" => (Multiclass, Classes, 1.0),
+        "multiclassova" | "multiclass_ova" | "ova" | "ovr" => (Ova, Classes, sigmoid),
+        "cross_entropy" | "xentropy" => (CrossEntropy, Numbers, 1.0),
+        "poisson" => (Poisson, Numbers, 1.0),
+        "gamma" => (Gamma, Numbers, 1.0),
+        "tweedie" => (Tweedie, Numbers, 1.0),
+        "regression_l1" => (Mae, Numbers, 1.0),
+        "quantile" if outputs == 1 => (Quantile, Numbers, 1.0),
+        "huber" => (Huber, Numbers, 1.0),
+        "mape" => (Mape, Numbers, 1.0),
+        "lambdarank" => (Lambdarank, Numbers, 1.0),
+        "rank_xendcg" => (Xendcg, Numbers, 1.0),
+        "" | "regression" | "regression_l2" | "fair" | "custom" | "none" | "null" => (Rmse, Numbers, 1.0),
+        "cross_entropy_lambda" | "xentlambda" => {
+            return Err(wrong(format!("objective {name} predicts log(1 + exp(score)), which no loss here does")));
+        }
+        other => return Err(wrong(format!("the objective {other:?} is none that is known here"))),
+    })
+}
+
+fn model(head: &Fields<'_>, trees: &[Fields<'_>], categories: Vec<Vec<LabelIn>>, told: Told) -> Result<Imported> {
+    let outputs = head.number::<usize>("num_tree_per_iteration").map_err(wrong)?.unwrap_or(1);
+    if outputs == 0 || outputs > trees.len().max(1 << 10) {
+        return Err(wrong(format!("{outputs} trees a round, and {} in all", trees.len())));
+    }
+    let objective = head.0.get("objective").copied().unwrap_or("");
+    let (loss, predicts, sigmoid) = meaning(objective, outputs)?;
+    let is_mean = head.0.contains_key("average_output");
+    let rounds = (trees.len() / outputs).max(1) as f64;
+    let names: Vec<&str> = head.0.get("feature_names").copied().unwrap_or("").split(' ').filter(|n| !n.is_empty()).collect();
+    let expected = head.number::<usize>("max_feature_idx").map_err(wrong)?.map(|n| n.saturating_add(1));
+    if names.is_empty() || expected.is_some_and(|n| n != names.len()) {
+        return Err(wrong(format!("{} names of {} features", names.len(), expected.unwrap_or(0))));
+    }
+    let mut columns: Vec<ForeignColumn> = names.into_iter().map(ForeignColumn::numeric).collect();
+    // A column of categories lists them: `2:0:5`; one of numbers has a range.
+    let infos = head.0.get("feature_infos").copied().unwrap_or("").split(' ');
+    columns.iter_mut().zip(infos).for_each(|(column, info)| column.is_categorical = info.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+    let made = trees.iter().enumerate().map(|(t, fields)| {
+        let by = |value: f64| {
+            let mean = if is_mean { value / rounds } else { value };
+            if sigmoid == 1.0 { mean } else { mean * sigmoid }
+        };
+        tree(fields, t % outputs, by).map_err(|what| wrong(format!("tree {t}: {what}")))
+    });
+    let made = made.collect::<Result<Vec<_>>>()?;
+    for tree in &made {
+        let Shape::Branching(nodes) = &tree.shape else { continue };
+        for node in nodes {
+            if let RawNode::Split { column, test: Test::OneOf(_), .. } = node
+                && let Some(column) = columns.get_mut(*column as usize)
+            {
+                column.is_categorical = true;
+            }
+        }
+    }
+    if !categories.is_empty() {
+        let mut of: Vec<&mut ForeignColumn> = columns.iter_mut().filter(|c| c.is_categorical).collect();
+        if of.len() == categories.len() {
+            of.iter_mut().zip(categories).for_each(|(column, own)| column.categories = Some(own));
+        } else if let Some(name) = of.iter().map(|c| &c.name).find(|name| !told.categories.contains_key(*name)) {
+            return Err(wrong(format!(
+                "the text tells the categories of {} columns, and {} are of categories: give those of `{name}` by `categories`",
+                categories.len(),
+                of.len()
+            )));
+        }
+    }
+    let rows = made.first().map_or(0, |tree| tree.counts.iter().map(|c| *c as u64).sum());
+    let version = head.0.get("version").map(|v| (*v).to_string());
+    let (library, objective, params) = (LIBRARY, objective.to_string(), BoostingParams::default());
+    Foreign { library, version, objective, loss, params, predicts, columns, start: vec![0.0; outputs], trees: made, rows }.model(told)
+}
+
+/// A child: a node, or `!` of a leaf.
+fn child(nodes: usize, to: i64) -> usize {
+    // What is beyond all of them is told later.
+    if to >= 0 { to as usize } else { nodes + !to as usize }
+}
+
+fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::result::Result<ForeignTree, String> {
+    if fields.number::<u8>("is_linear")?.unwrap_or(0) != 0 {
+        return Err("its leaves are linear (linear_tree=true), and leaves here are numbers".into());
+    }
+    let leaves = fields.number::<usize>("num_leaves")?.ok_or("it has no num_leaves")?;
+    let values: Vec<f64> = fields.list("leaf_value")?;
+    if values.len() != leaves || leaves == 0 {
+        return Err(format!("{} values of {leaves} leaves", values.len()));
+    }
+    let n = leaves - 1;
+    let (columns, thresholds): (Vec<u32>, Vec<f64>) = (fields.list("split_feature")?, fields.list("threshold")?);
+    let (kinds, gains): (Vec<u8>, Vec<f32>) = (fields.list("decision_type")?, fields.list("split_gain")?);
+    let (lefts, rights): (Vec<i64>, Vec<i64>) = (fields.list("left_child")?, fields.list("right_child")?);
+    let lengths = [columns.len(), thresholds.len(), kinds.len(), lefts.len(), rights.len()];
+    // A single leaf may have any of them.
+    if n > 0 && lengths.iter().any(|len| *len != n) {
+        return Err(format!("its fields have {lengths:?} nodes, and {leaves} leaves"));
+    }
+    let (starts, words): (Vec<usize>, Vec<u32>) = (fields.list("cat_boundaries")?, fields.list("cat_threshold")?);
+    let (mut nodes, mut parts) = (Vec::with_capacity(n + leaves), vec![]);
+    let mut listed = 0;
+    for i in 0..n {
+        let (column, gain, kind) = (columns[i], gains.get(i).copied().unwrap_or(0.0), kinds[i]);
+        let (left, right) = (child(n, lefts[i]), child(n, rights[i]));
+        let split = |test, missing_left, left, right| RawNode::Split { column, test, missing_left, left, right, gain };
+        if kind & 1 == 1 {
+            let at = thresholds[i] as usize;
+            let range = starts.get(at).zip(starts.get(at.wrapping_add(1))).map(|(a, b)| *a..*b);
+            let own = range.and_then(|r| words.get(r)).ok_or_else(|| format!("node {i} has no categories"))?;
+            listed += own.len();
+            if listed > words.len() {
+                return Err("its sets of categories overlap".into());
+            }
+            let codes = own.iter().enumerate().flat_map(|(w, word)| (0..32).filter(move |b| word >> b & 1 == 1).map(move |b| 32 * w as u32 + b));
+            // Theirs go left, all else and NaN right; ours go right.
+            nodes.push(split(Test::OneOf(codes.collect()), true, right, left));
+            continue;
+        }
+        let (t, goes_left) = (thresholds[i], kind & 2 != 0);
+        let test = if t.is_nan() { Test::All } else { Test::Above(t) };
+        match kind >> 2 & 3 {
+            0 => nodes.push(split(test, 0.0 <= t, left, right)),
+            2 => nodes.push(split(test, goes_left, left, right)),
+            1 => {
+                let first = n + leaves + parts.len();
+                let below = Test::Above((-ZERO).next_down());
+                let (head, more) = match (goes_left, t) {
+                    (_, t) if t.is_nan() => return Err(format!("node {i} has no threshold")),
+                    // Zeros are on that side anyway, or the last ones before the other.
+                    (true, t) if t >= -ZERO => (split(Test::Above(t.max(ZERO)), true, left, right), vec![]),
+                    (false, t) if t < ZERO => (split(Test::Above(t.min((-ZERO).next_down())), false, left, right), vec![]),
+                    // Between what is smaller and what is larger.
+                    (true, _) => {
+                        let middle = split(Test::Above(ZERO), true, left, right);
+                        (split(test, true, left, first), vec![split(below, true, right, first + 1), middle])
+                    }
+                    (false, _) => {
+                        let middle = split(Test::Above(ZERO), true, right, left);
+                        (split(test, false, first, right), vec![split(below, true, left, first + 1), middle])
+                    }
+                };
+                nodes.push(head);
+                parts.extend(more);
+            }
+            other => return Err(format!("node {i} has missing values of the kind {other}")),
+        }
+    }
+    nodes.extend((0..leaves).map(RawNode::Leaf));
+    nodes.extend(parts);
+    let counts = fields.list::<u32>("leaf_count")?;
+    let counts = if counts.len() == leaves { counts } else { vec![] };
+    let weights = fields.list::<f64>("leaf_weight")?;
+    let values = values.into_iter().map(by).collect();
+    Ok(ForeignTree { shape: Shape::Branching(nodes), output, width: 1, values, weights, counts })
+}

@@ -1,0 +1,110 @@
+//! Models of other libraries, read from their own files: XGBoost's JSON and UBJSON ([`xgboost`]), LightGBM's text ([`lightgbm`]),
+//! CatBoost's JSON ([`catboost`]); and trees in plain arrays, which Python makes of fitted objects of scikit-learn ([`arrays`]).
+//!
+//! Each reader makes a [`foreign::Foreign`]: trees whose tests are ours already (`x > border`, a set of categories), with where missing
+//! values go at each node. [`foreign`] checks that these are trees and makes a model of them, which is like any other from then on. What a
+//! model can't hold exactly is an error that names it.
+//!
+//! Bytes may come from anyone: memory is taken in proportion to them, nothing recurses by what they say beyond [`ubj::MOST_DEPTH`], and
+//! whatever they hold, the result is a valid model or an error.
+
+pub mod arrays;
+pub mod catboost;
+pub mod foreign;
+pub mod lightgbm;
+pub mod rounding;
+pub mod ubj;
+pub mod xgboost;
+
+use crate::error::{Error, Result};
+use crate::learners::boosting::model::Model;
+use crate::learners::forest::Forest;
+use crate::model::from_json::LabelIn;
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// A model that was read.
+pub enum Imported {
+    Boosted(Box<Model>),
+    Forest(Box<Forest>),
+}
+
+/// What a file does not tell, or is to be called otherwise.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Told {
+    /// The columns' names, in the order of the file.
+    pub features: Option<Vec<String>>,
+    /// Of columns by name the categories in the order of the file's codes.
+    pub categories: BTreeMap<String, Vec<LabelIn>>,
+    /// The class labels in the order of the file's classes.
+    pub classes: Option<Vec<LabelIn>>,
+    /// The name of the target's column.
+    pub target: Option<String>,
+}
+
+/// The error of a file that can't be read, or can't be kept.
+pub(crate) fn fault(format: &str, what: impl std::fmt::Display) -> Error {
+    Error::Model(format!("{format}: {what}"))
+}
+
+/// Reads the model of another library's file, whose format its first bytes tell.
+///
+/// # Errors
+/// [`Error::Model`] for what is no such file, is damaged, or holds what a model here can't.
+///
+/// ```
+/// use taiga_core::import::{Told, import};
+/// let error = import(b"tree\nversion=v1\n", Told::default()).err().unwrap();
+/// assert!(error.to_string().contains("LightGBM"));
+/// ```
+pub fn import(bytes: &[u8], told: Told) -> Result<Imported> {
+    let text = || std::str::from_utf8(bytes).map_err(|_| Error::Model("import: the text is no UTF-8".into()));
+    let start = bytes.iter().position(|b| !b.is_ascii_whitespace()).unwrap_or(bytes.len());
+    match &bytes[start..] {
+        [b'{', rest @ ..] if ubj::claims(rest) => xgboost::read_ubj(&bytes[start..], told),
+        [b'{', ..] => {
+            let text = text()?;
+            match json_kind(text)? {
+                Kind::XGBoost => xgboost::read_json(text, told),
+                Kind::CatBoost => catboost::read_json(text, told),
+                Kind::Arrays => arrays::read_json(text, told),
+                Kind::None => Err(Error::Model("import: the JSON is none of XGBoost's or CatBoost's models".into())),
+            }
+        }
+        [b't', b'r', b'e', b'e', b'\n' | b'\r', ..] => lightgbm::read_text(text()?, told),
+        [b'C', b'B', b'M', b'1', ..] => Err(fault("CatBoost", "cbm files are not read: save the model with format=\"json\"")),
+        [b'b', b'i', b'n', b'f', ..] => {
+            Err(fault("XGBoost", "this is the binary format that XGBoost has given up: save the model as JSON or UBJSON"))
+        }
+        _ => Err(Error::Model(
+            "import: these bytes are neither XGBoost's JSON or UBJSON, nor LightGBM's text, nor CatBoost's JSON, nor a model of polars-taiga"
+                .into(),
+        )),
+    }
+}
+
+enum Kind {
+    XGBoost,
+    CatBoost,
+    Arrays,
+    None,
+}
+
+/// The field that tells whose JSON a text is.
+fn json_kind(text: &str) -> Result<Kind> {
+    use serde::de::IgnoredAny;
+    #[derive(Deserialize)]
+    struct Fields {
+        learner: Option<IgnoredAny>,
+        features_info: Option<IgnoredAny>,
+        taiga_arrays: Option<IgnoredAny>,
+    }
+    let fields: Fields = serde_json::from_str(text).map_err(|e| Error::Model(format!("import: the JSON can't be read: {e}")))?;
+    Ok(match fields {
+        Fields { learner: Some(_), .. } => Kind::XGBoost,
+        Fields { features_info: Some(_), .. } => Kind::CatBoost,
+        Fields { taiga_arrays: Some(_), .. } => Kind::Arrays,
+        _ => Kind::None,
+    })
+}

@@ -1,0 +1,403 @@
+"""Models of other libraries predict here what they predict there: on every threshold, beside it, where values are missing."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import warnings
+from typing import Any
+
+import catboost
+import lightgbm
+import numpy as np
+import polars as pl
+import polars_taiga as tg
+import pytest
+import sklearn.ensemble as ensemble
+import sklearn.tree
+import xgboost
+
+NUMBERS = ["a", "b", "c"]
+TRAINING = 300
+
+
+def table(seed: int, *, missing: bool) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    rng = np.random.default_rng(seed)
+    x = np.column_stack([rng.normal(size=TRAINING), np.exp(rng.normal(3, 2, TRAINING)), rng.integers(-3, 4, TRAINING)])
+    score = x[:, 0] + np.log(x[:, 1]) - x[:, 2] + rng.normal(size=TRAINING)
+    if missing:
+        x[rng.random(x.shape) < 0.15] = np.nan
+    targets = {
+        "number": score,
+        "positive": np.exp(score / 3),
+        "two": (score > np.median(score)).astype(int),
+        "three": np.digitize(score, np.quantile(score, [0.3, 0.7])),
+    }
+    return x, targets
+
+
+def around(model: tg.Model, *, missing: bool, f32: bool = False) -> np.ndarray:
+    """Rows on every border of a model and one unit in the last place beside it, and missing ones."""
+    of = []
+    for name in model.features:
+        at = np.array(model.borders[name] or [0.0])
+        at = at[np.isfinite(at)]
+        at = np.concatenate([at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf), [0.0, -0.0, 1e-36, -1e-36, 1e6, -1e6]])
+        if f32:
+            near = at.astype(np.float32)
+            at = np.concatenate([near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))])
+        of.append(np.concatenate([at, [np.nan]]) if missing else at)
+    rng = np.random.default_rng(7)
+    rows = max(600, *(2 * len(x) for x in of))
+    # Each value of each column stands in some row, with others' at random.
+    columns = [np.concatenate([x, rng.choice(x, rows - len(x))])[rng.permutation(rows)] for x in of]
+    return np.column_stack(columns).astype(np.float32 if f32 else np.float64)
+
+
+def ours(model: tg.Model, rows: np.ndarray, **more: Any) -> np.ndarray:
+    found = model.predict(pl.DataFrame(dict(zip(model.features, rows.T, strict=True))), **more)
+    return found.struct.unnest().to_numpy() if found.dtype == pl.Struct else found.to_numpy()
+
+
+def assert_equal(found: np.ndarray, wanted: np.ndarray, within: float) -> None:
+    wanted = np.asarray(wanted, np.float64).reshape(found.shape)
+    off = np.abs(found - wanted) / np.maximum(1.0, np.abs(wanted))
+    assert off.max() <= within, (off.max(), np.argmax(off), found.shape)
+
+
+XGBOOST: list[tuple[str, dict[str, Any]]] = [
+    ("number", {"objective": "reg:squarederror"}),
+    ("number", {"objective": "reg:absoluteerror"}),
+    ("number", {"objective": "reg:pseudohubererror"}),
+    ("number", {"objective": "reg:quantileerror", "quantile_alpha": 0.7}),
+    ("number", {"objective": "reg:quantileerror", "quantile_alpha": [0.2, 0.8]}),
+    ("positive", {"objective": "reg:gamma"}),
+    ("positive", {"objective": "reg:tweedie", "tweedie_variance_power": 1.3}),
+    ("positive", {"objective": "count:poisson"}),
+    ("positive", {"objective": "survival:cox"}),
+    ("two", {"objective": "binary:logistic"}),
+    ("two", {"objective": "binary:logitraw"}),
+    ("two", {"objective": "reg:logistic"}),
+    ("three", {"objective": "multi:softprob", "num_class": 3}),
+]
+SHAPES: list[dict[str, Any]] = [
+    {},
+    {"tree_method": "exact", "max_depth": 9},
+    {"booster": "dart", "rate_drop": 0.5, "base_score": 0.3},
+    {"num_parallel_tree": 3, "subsample": 0.5, "grow_policy": "lossguide", "max_leaves": 20},
+]
+
+
+@pytest.mark.parametrize(("target", "params"), XGBOOST, ids=lambda x: x if isinstance(x, str) else x["objective"])
+def test_xgboost(target: str, params: dict[str, Any]) -> None:
+    """Proves it for losses, boosters, shapes of trees, missing values and both forms of file."""
+    for (number, shape), missing in itertools.product(enumerate(SHAPES), (False, True)):
+        x, targets = table(number, missing=missing)
+        own = {"nthread": 1, "seed": 1, **params, **shape}
+        booster = xgboost.train(own, xgboost.DMatrix(x, targets[target], nthread=1), 4)
+        model = tg.import_model(booster)
+        assert tg.import_model(bytes(booster.save_raw("json"))) == model
+        for f32 in (True, False):
+            rows = around(model, missing=missing, f32=f32)
+            seen = xgboost.DMatrix(rows, nthread=1)
+            assert_equal(ours(model, rows), booster.predict(seen), 1e-6)
+            assert_equal(ours(model, rows, output="raw"), booster.predict(seen, output_margin=True), 2e-6)
+
+
+def test_xgboost_of_several_targets() -> None:
+    """Proves it for trees with vectors in their leaves, a tree a target, and labels."""
+    x, targets = table(3, missing=True)
+    numbers = np.column_stack([targets["number"], targets["positive"], -targets["number"]])
+    labels = np.column_stack([targets["two"], 1 - targets["two"]])
+    for y, strategy, objective in itertools.product(
+        (numbers, labels), ("multi_output_tree", "one_output_per_tree"), ("reg:squarederror", "binary:logistic")
+    ):
+        if objective == "binary:logistic" and y is numbers:
+            continue
+        params = {"multi_strategy": strategy, "objective": objective, "nthread": 1}
+        booster = xgboost.train(params, xgboost.DMatrix(x, y, nthread=1), 3)
+        model = tg.import_model(booster)
+        rows = around(model, missing=True)
+        assert_equal(ours(model, rows), booster.predict(xgboost.DMatrix(rows, nthread=1)), 1e-6)
+
+
+def test_xgboost_with_categories() -> None:
+    """Proves it for categories, known, unknown and missing, by their numbers and by their texts."""
+    rng = np.random.default_rng(5)
+    for number, (one_hot, objective) in enumerate(itertools.product((1, 100), ("reg:squarederror", "binary:logistic"))):
+        codes = rng.integers(0, 40, TRAINING)
+        x = np.column_stack([rng.normal(size=TRAINING), np.where(rng.random(TRAINING) < 0.1, np.nan, codes)])
+        y = (codes % 3 + x[:, 0] > 1).astype(float)
+        seen = xgboost.DMatrix(x, y, feature_types=["q", "c"], enable_categorical=True, nthread=1)
+        booster = xgboost.train({"max_cat_to_onehot": one_hot, "objective": objective, "nthread": 1, "seed": number}, seen, 5)
+        model = tg.import_model(booster, features=["x", "kind"])
+        test = np.column_stack([np.tile(rng.normal(size=45), 2), np.tile([*range(44), np.nan], 2)])
+        wanted = booster.predict(xgboost.DMatrix(test, feature_types=["q", "c"], enable_categorical=True, nthread=1))
+        kind = pl.Series([None if math.isnan(c) else int(c) for c in test[:, 1]], dtype=pl.Int32)
+        rows = pl.DataFrame({"x": test[:, 0], "kind": kind})
+        assert_equal(model.predict(rows).to_numpy(), wanted, 1e-6)
+        named = tg.import_model(booster, features=["x", "kind"], categories={"kind": [f"k{i}" for i in range(40)]})
+        texts = rows.with_columns(pl.format("k{}", "kind").alias("kind"))
+        assert_equal(named.predict(texts).to_numpy(), wanted, 1e-6)
+
+
+LIGHTGBM: list[tuple[str, dict[str, Any]]] = [
+    *(("number", {"objective": o}) for o in ("regression", "l1", "huber", "fair", "quantile", "mape")),
+    *(("positive", {"objective": o}) for o in ("poisson", "gamma", "tweedie")),
+    *(("two", {"objective": o}) for o in ("binary", "cross_entropy")),
+    ("two", {"objective": "binary", "sigmoid": 1.7}),
+    *(("three", {"objective": o, "num_class": 3}) for o in ("multiclass", "multiclassova")),
+]
+STYLES: list[dict[str, Any]] = [
+    {},
+    {"zero_as_missing": True},
+    {"use_missing": False},
+    {"boosting": "dart", "drop_rate": 0.5},
+    {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1},
+    {"num_leaves": 300, "min_data_in_leaf": 1, "max_bin": 1000, "min_data_in_bin": 1},
+]
+
+
+@pytest.mark.parametrize(("target", "params"), LIGHTGBM, ids=lambda x: x if isinstance(x, str) else x["objective"])
+def test_lightgbm(target: str, params: dict[str, Any]) -> None:
+    """Proves it for losses, boosters and kinds of missing values; raw scores are equal in every bit."""
+    for (number, style), missing in itertools.product(enumerate(STYLES), (False, True)):
+        x, targets = table(number, missing=missing)
+        own = {"verbose": -1, "num_threads": 1, "min_data_in_leaf": 5, **params, **style}
+        booster = lightgbm.train(own, lightgbm.Dataset(x, targets[target], feature_name=NUMBERS, params=own), 4)
+        model = tg.import_model(booster)
+        rows = around(model, missing=True)
+        assert_equal(ours(model, rows), booster.predict(rows, num_threads=1), 1e-14)
+        exact = style.get("boosting") != "rf" and "sigmoid" not in params
+        by = params.get("sigmoid", 1.0)
+        assert_equal(ours(model, rows, output="raw"), by * booster.predict(rows, raw_score=True, num_threads=1), 0 if exact else 1e-14)
+
+
+def test_lightgbm_with_categories() -> None:
+    """Proves it for categories of pandas, whose texts the file tells, and for numbers."""
+    import pandas as pd
+
+    rng = np.random.default_rng(6)
+    for number in range(4):
+        kinds = rng.choice([f"k{i}" for i in range(60)], TRAINING)
+        frame = pd.DataFrame({"x": rng.normal(size=TRAINING), "kind": pd.Categorical(kinds)})
+        y = frame["x"] + frame["kind"].cat.codes % 4
+        frame.loc[::9, "kind"] = np.nan
+        own = {"verbose": -1, "num_threads": 1, "min_data_per_group": 5, "max_cat_to_onehot": 1 + number, "cat_l2": 1.0}
+        booster = lightgbm.train(own, lightgbm.Dataset(frame, y), 5)
+        model = tg.import_model(booster)
+        test = pd.DataFrame({"x": rng.normal(size=63), "kind": [*(f"k{i}" for i in range(61)), "new", None]})
+        wanted = booster.predict(test.assign(kind=pd.Categorical(test["kind"])))
+        rows = pl.DataFrame({"x": test["x"].to_numpy(), "kind": test["kind"].tolist()})
+        assert_equal(model.predict(rows).to_numpy(), wanted, 1e-14)
+
+
+CATBOOST: list[tuple[str, dict[str, Any]]] = [
+    *(("number", {"loss_function": o}) for o in ("RMSE", "MAE", "Quantile:alpha=0.3", "RMSEWithUncertainty")),
+    ("positive", {"loss_function": "Poisson"}),
+    ("positive", {"loss_function": "Tweedie:variance_power=1.5"}),
+    ("two", {"loss_function": "Logloss"}),
+    ("two", {"loss_function": "CrossEntropy"}),
+    *(("three", {"loss_function": o}) for o in ("MultiClass", "MultiClassOneVsAll")),
+]
+
+
+@pytest.mark.parametrize(("target", "params"), CATBOOST, ids=lambda x: x if isinstance(x, str) else x["loss_function"])
+def test_catboost(target: str, params: dict[str, Any]) -> None:
+    """Proves it for losses, shapes of trees and both sides of missing values."""
+    for policy, nan_mode in itertools.product(("SymmetricTree", "Depthwise", "Lossguide"), ("Min", "Max")):
+        x, targets = table(len(policy), missing=True)
+        common = {"iterations": 4, "depth": 4, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+        booster = catboost.CatBoost({**common, **params, "grow_policy": policy, "nan_mode": nan_mode})
+        if policy != "SymmetricTree" and params["loss_function"] == "MultiClassOneVsAll":
+            continue
+        booster.fit(x, targets[target])
+        model = tg.import_model(booster)
+        rows = around(model, missing=True)
+        assert_equal(ours(model, rows, output="raw"), booster.predict(rows, prediction_type="RawFormulaVal"), 1e-14)
+
+
+def test_catboost_with_categories() -> None:
+    """Proves it for splits by one category and by statistics of them, with unknown ones."""
+    rng = np.random.default_rng(8)
+    for number, loss in enumerate(("RMSE", "Logloss", "MultiClass")):
+        kinds, few = rng.integers(0, 30, TRAINING), rng.integers(0, 3, TRAINING)
+        frame = [[float(v), f"k{k}", f"f{f}"] for v, k, f in zip(rng.normal(size=TRAINING), kinds, few, strict=True)]
+        y = (kinds % 3 + few + rng.normal(size=TRAINING)).round().clip(0, 3 if loss == "MultiClass" else 1).astype(int)
+        booster = catboost.CatBoost(
+            {"iterations": 6, "depth": 4, "verbose": 0, "thread_count": 1, "loss_function": loss, "one_hot_max_size": 4}
+            | {"max_ctr_complexity": 1, "random_seed": number, "allow_writing_files": False}
+        )
+        booster.fit(frame, y, cat_features=[1, 2])
+        known = {"1": [f"k{i}" for i in range(30)], "2": [f"f{i}" for i in range(3)]}
+        model = tg.import_model(booster, categories=known)
+        test = [[float(v), f"k{i % 33}", f"f{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
+        rows = pl.DataFrame(test, schema=["0", "1", "2"], orient="row")
+        raw = model.predict(rows, output="raw")
+        found = raw.struct.unnest().to_numpy() if raw.dtype == pl.Struct else raw.to_numpy()
+        assert_equal(found, booster.predict(test, prediction_type="RawFormulaVal"), 1e-14)
+
+
+FORESTS = [
+    *((kind, "two") for kind in (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier)),
+    *((kind, "three") for kind in (ensemble.RandomForestClassifier, sklearn.tree.DecisionTreeClassifier)),
+    *((kind, "number") for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor, sklearn.tree.DecisionTreeRegressor)),
+]
+
+
+@pytest.mark.parametrize(("kind", "target"), FORESTS)
+def test_forests_of_scikit_learn(kind: Any, target: str) -> None:
+    """Proves it with and without weights of classes, of missing values and not."""
+    for number, missing in itertools.product(range(3), (False, True)):
+        x, targets = table(number, missing=missing)
+        own: dict[str, Any] = {"random_state": number, "max_depth": (None, 4, 8)[number]}
+        if hasattr(kind, "predict_proba") and number == 1:
+            own["class_weight"] = "balanced"
+        if "Tree" not in kind.__name__.replace("ExtraTrees", ""):
+            own["n_estimators"] = 5
+        fitted = kind(**own).fit(x, targets[target])
+        model = tg.import_model(fitted)
+        rows = around(model, missing=missing)
+        if hasattr(fitted, "predict_proba"):
+            wanted = fitted.predict_proba(rows)
+            found = model.predict(pl.DataFrame(dict(zip(model.features, rows.T, strict=True))))
+            wanted = wanted if found.dtype == pl.Struct else wanted[:, 1]
+            assert_equal(found.struct.unnest().to_numpy() if found.dtype == pl.Struct else found.to_numpy(), wanted, 1e-12)
+        else:
+            assert_equal(ours(model, rows), fitted.predict(rows), 1e-14)
+
+
+def test_boosting_of_scikit_learn() -> None:
+    """Proves it for both of its kinds of boosting, with categories and labels of text; and for the isolation forest."""
+    x, targets = table(11, missing=False)
+    with_missing, more = table(12, missing=True)
+    names = np.array(["low", "mid", "high"])
+    for loss in ("squared_error", "absolute_error", "huber", "quantile"):
+        fitted = ensemble.GradientBoostingRegressor(n_estimators=5, loss=loss).fit(x, targets["number"])
+        model = tg.import_model(fitted)
+        rows = around(model, missing=False)
+        assert_equal(ours(model, rows), fitted.predict(rows), 1e-14)
+    for loss, target in (("log_loss", targets["two"]), ("exponential", targets["two"]), ("log_loss", names[targets["three"]])):
+        fitted = ensemble.GradientBoostingClassifier(n_estimators=5, loss=loss).fit(x, target)
+        model = tg.import_model(fitted)
+        rows = around(model, missing=False)
+        wanted = fitted.predict_proba(rows)
+        assert_equal(ours(model, rows), wanted if wanted.shape[1] > 2 else wanted[:, 1], 1e-13)
+        frame = pl.DataFrame(dict(zip(model.features, rows.T, strict=True)))
+        assert model.classes == fitted.classes_.tolist()
+        assert (model.predict(frame, output="class").to_numpy() == fitted.predict(rows)).all()
+    for loss, target in (("squared_error", "number"), ("poisson", "positive"), ("gamma", "positive"), ("absolute_error", "number")):
+        fitted = ensemble.HistGradientBoostingRegressor(max_iter=5, loss=loss).fit(with_missing, more[target])
+        model = tg.import_model(fitted)
+        rows = around(model, missing=True)
+        assert_equal(ours(model, rows), fitted.predict(rows), 1e-13)
+    for target in ("two", "three"):
+        kinds = np.where(np.isnan(with_missing[:, 2]), np.nan, with_missing[:, 2] + 3)
+        own = np.column_stack([with_missing[:, :2], kinds])
+        fitted = ensemble.HistGradientBoostingClassifier(max_iter=5, categorical_features=[2]).fit(own, more[target])
+        model = tg.import_model(fitted)
+        test = np.column_stack([np.random.default_rng(1).normal(size=(90, 2)), np.tile([*range(8), np.nan], 10)])
+        frame = pl.DataFrame(dict(zip(model.features, test.T, strict=True))).with_columns(pl.col("x2").fill_nan(None).cast(pl.Int64))
+        found = model.predict(frame)
+        wanted = fitted.predict_proba(test)
+        numbers = found.struct.unnest().to_numpy() if found.dtype == pl.Struct else found.to_numpy()
+        assert_equal(numbers, wanted if target == "three" else wanted[:, 1], 1e-13)
+    isolated = ensemble.IsolationForest(n_estimators=20, random_state=1, max_features=2).fit(x)
+    model = tg.import_model(isolated)
+    rows = around(model, missing=False)
+    assert_equal(ours(model, rows), -isolated.score_samples(rows), 1e-13)
+
+
+def test_estimators_tell_their_labels() -> None:
+    """Proves that labels of estimators are the model's, and that a stopped fit predicts by its best rounds."""
+    x, targets = table(2, missing=False)
+    names = np.array(["low", "mid", "high"])
+    fitted = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1).fit(x, names[targets["three"]])
+    assert tg.import_model(fitted).classes == fitted.classes_.tolist()
+    stopping = xgboost.XGBRegressor(n_estimators=50, early_stopping_rounds=1, learning_rate=1.0, n_jobs=1)
+    stopping.fit(x[:200], targets["number"][:200], eval_set=[(x[200:], targets["number"][200:])], verbose=False)
+    model = tg.import_model(stopping)
+    assert model.rounds == stopping.best_iteration + 1
+    assert_equal(ours(model, x), stopping.predict(x), 1e-6)
+
+
+def test_they_are_models_as_any_other(tmp_path: Any) -> None:
+    """Proves that an imported model streams, keeps its bytes and JSON, explains, is exported, and is read from files."""
+    x, targets = table(1, missing=True)
+    booster = lightgbm.train({"verbose": -1, "num_threads": 1}, lightgbm.Dataset(x, targets["number"], feature_name=NUMBERS), 5)
+    model = tg.import_model(booster)
+    frame = pl.DataFrame(dict(zip(NUMBERS, x.T, strict=True)))
+    wanted = booster.predict(x)
+    assert tg.Model.from_bytes(model.to_bytes()) == model
+    assert tg.Model.from_json(model.to_json()) == model
+    streamed = frame.lazy().select(tg.predict(model)).collect(engine="streaming").to_series()
+    assert streamed.to_numpy().tobytes() == wanted.tobytes()
+    shap = model.predict(frame, output="shap").struct.unnest().to_numpy()
+    assert_equal(shap.sum(axis=1), wanted, 1e-12)
+    assert_equal(shap[:, :3], booster.predict(x, pred_contrib=True)[:, :3], 1e-6)
+    assert_equal(model.to_lightgbm().predict(x), wanted, 1e-14)
+    assert model.head(2).rounds == 2
+    assert sum(model.importance("split")["importance"]) == sum(booster.feature_importance("split"))
+    for name, save in (
+        ("model.txt", lambda p: booster.save_model(p)),
+        ("own.json", lambda p: p.write_text(model.to_json())),
+        ("own.taiga", model.save),
+    ):
+        save(tmp_path / name)
+        assert tg.Model.load(tmp_path / name).to_bytes() == model.to_bytes()
+
+
+def test_what_cant_be_kept_is_an_error() -> None:
+    """Proves that what a model here can't hold is refused by name."""
+    x, targets = table(1, missing=False)
+    linear = lightgbm.train({"verbose": -1, "linear_tree": True}, lightgbm.Dataset(x, targets["number"], params={"linear_tree": True}), 2)
+    with pytest.raises(ValueError, match="linear_tree"):
+        tg.import_model(linear)
+    with pytest.raises(ValueError, match="gblinear"):
+        tg.import_model(xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(x, targets["number"]), 2))
+    with pytest.raises(ValueError, match="hinge"):
+        tg.import_model(xgboost.train({"objective": "binary:hinge"}, xgboost.DMatrix(x, targets["two"]), 2))
+    with pytest.raises(TypeError, match="no model of a library"):
+        tg.import_model(3)
+    with pytest.raises(ValueError, match="neither"):
+        tg.import_model(b"PK\x03\x04")
+    booster = lightgbm.train({"verbose": -1}, lightgbm.Dataset(x, targets["number"]), 2)
+    with pytest.raises(ValueError, match="3 features, and 2 names"):
+        tg.import_model(booster, features=["a", "b"])
+    with pytest.raises(ValueError, match="0 classes, and 2 labels"):
+        tg.import_model(booster, classes=["a", "b"])
+
+
+def test_damaged_files_are_errors() -> None:
+    """Proves that a file cut or changed anywhere is an error or a valid model, never a panic."""
+    x, targets = table(4, missing=True)
+    booster = xgboost.train({"max_depth": 2}, xgboost.DMatrix(x, targets["number"]), 2)
+    light = lightgbm.train({"verbose": -1, "num_leaves": 4}, lightgbm.Dataset(x, targets["number"]), 2)
+    cat = catboost.CatBoost({"iterations": 2, "depth": 2, "verbose": 0, "allow_writing_files": False}).fit(x, targets["number"])
+    from polars_taiga.importing import _bytes_of
+
+    files = [bytes(booster.save_raw("json")), bytes(booster.save_raw("ubj")), light.model_to_string().encode()]
+    files.append(json.dumps({k: v for k, v in json.loads(_bytes_of(cat)[0]).items() if k != "model_info"}).encode())
+    rng = np.random.default_rng(0)
+    for file in files:
+        tried = [file[:n] for n in rng.integers(0, len(file), 150)]
+        for _ in range(450):
+            changed = bytearray(file)
+            for at in rng.integers(0, len(file), rng.integers(1, 4)):
+                changed[at] = rng.choice([rng.integers(0, 256), ord("9"), ord("-"), 0xFF, ord("L")])
+            tried.append(bytes(changed))
+        for data in tried:
+            try:
+                model = tg.import_model(data)
+            except ValueError as error:
+                assert "bug" not in str(error), error
+            else:
+                assert tg.Model.from_bytes(model.to_bytes()) == model
+
+
+def test_there_are_three_hundred_models() -> None:
+    """Counts the models that are compared above."""
+    with warnings.catch_warnings():
+        compared = len(XGBOOST) * len(SHAPES) * 2 + len(LIGHTGBM) * len(STYLES) * 2 + len(CATBOOST) * 6 + len(FORESTS) * 6
+    assert compared >= 300
