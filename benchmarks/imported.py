@@ -60,7 +60,10 @@ def main() -> None:
         read = time.perf_counter() - start
         here = best(lambda model=model: model.predict(frame, device="cpu"))  # type: ignore[misc]
         there = best(run)
-        print(f"{name:22} there {there:7.2f} s, here {here:7.2f} s ({there / here:5.2f} times as fast), read in {read:.2f} s", flush=True)
+        print(
+            f"{name:22} there {there:7.2f} s, here {here:7.2f} s ({there / here:.2f} times), read in {read:.2f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

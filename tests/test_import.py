@@ -1,4 +1,4 @@
-"""Models of other libraries predict here what they predict there: on every threshold, beside it, where values are missing."""
+"""Models of other libraries predict here what they predict there: on thresholds, beside, where values are missing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ def around(model: tg.Model, *, missing: bool, f32: bool = False) -> np.ndarray:
     for name in model.features:
         at = np.array(model.borders[name] or [0.0])
         at = at[np.isfinite(at)]
-        at = np.concatenate([at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf), [0.0, -0.0, 1e-36, -1e-36, 1e6, -1e6]])
+        at = np.concatenate(
+            [at, np.nextafter(at, np.inf), np.nextafter(at, -np.inf), [0.0, -0.0, 1e-36, -1e-36, 1e6, -1e6]]
+        )
         if f32:
             near = at.astype(np.float32)
             at = np.concatenate([near, np.nextafter(near, np.float32(np.inf)), np.nextafter(near, np.float32(-np.inf))])
@@ -130,7 +132,9 @@ def test_xgboost_with_categories() -> None:
         x = np.column_stack([rng.normal(size=TRAINING), np.where(rng.random(TRAINING) < 0.1, np.nan, codes)])
         y = (codes % 3 + x[:, 0] > 1).astype(float)
         seen = xgboost.DMatrix(x, y, feature_types=["q", "c"], enable_categorical=True, nthread=1)
-        booster = xgboost.train({"max_cat_to_onehot": one_hot, "objective": objective, "nthread": 1, "seed": number}, seen, 5)
+        booster = xgboost.train(
+            {"max_cat_to_onehot": one_hot, "objective": objective, "nthread": 1, "seed": number}, seen, 5
+        )
         model = tg.import_model(booster, features=["x", "kind"])
         test = np.column_stack([np.tile(rng.normal(size=45), 2), np.tile([*range(44), np.nan], 2)])
         wanted = booster.predict(xgboost.DMatrix(test, feature_types=["q", "c"], enable_categorical=True, nthread=1))
@@ -171,7 +175,11 @@ def test_lightgbm(target: str, params: dict[str, Any]) -> None:
         assert_equal(ours(model, rows), booster.predict(rows, num_threads=1), 1e-14)
         exact = style.get("boosting") != "rf" and "sigmoid" not in params
         by = params.get("sigmoid", 1.0)
-        assert_equal(ours(model, rows, output="raw"), by * booster.predict(rows, raw_score=True, num_threads=1), 0 if exact else 1e-14)
+        assert_equal(
+            ours(model, rows, output="raw"),
+            by * booster.predict(rows, raw_score=True, num_threads=1),
+            0 if exact else 1e-14,
+        )
 
 
 def test_lightgbm_with_categories() -> None:
@@ -242,7 +250,10 @@ def test_catboost_with_categories() -> None:
 FORESTS = [
     *((kind, "two") for kind in (ensemble.RandomForestClassifier, ensemble.ExtraTreesClassifier)),
     *((kind, "three") for kind in (ensemble.RandomForestClassifier, sklearn.tree.DecisionTreeClassifier)),
-    *((kind, "number") for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor, sklearn.tree.DecisionTreeRegressor)),
+    *(
+        (kind, "number")
+        for kind in (ensemble.RandomForestRegressor, ensemble.ExtraTreesRegressor, sklearn.tree.DecisionTreeRegressor)
+    ),
 ]
 
 
@@ -263,7 +274,9 @@ def test_forests_of_scikit_learn(kind: Any, target: str) -> None:
             wanted = fitted.predict_proba(rows)
             found = model.predict(pl.DataFrame(dict(zip(model.features, rows.T, strict=True))))
             wanted = wanted if found.dtype == pl.Struct else wanted[:, 1]
-            assert_equal(found.struct.unnest().to_numpy() if found.dtype == pl.Struct else found.to_numpy(), wanted, 1e-12)
+            assert_equal(
+                found.struct.unnest().to_numpy() if found.dtype == pl.Struct else found.to_numpy(), wanted, 1e-12
+            )
         else:
             assert_equal(ours(model, rows), fitted.predict(rows), 1e-14)
 
@@ -278,7 +291,11 @@ def test_boosting_of_scikit_learn() -> None:
         model = tg.import_model(fitted)
         rows = around(model, missing=False)
         assert_equal(ours(model, rows), fitted.predict(rows), 1e-14)
-    for loss, target in (("log_loss", targets["two"]), ("exponential", targets["two"]), ("log_loss", names[targets["three"]])):
+    for loss, target in (
+        ("log_loss", targets["two"]),
+        ("exponential", targets["two"]),
+        ("log_loss", names[targets["three"]]),
+    ):
         fitted = ensemble.GradientBoostingClassifier(n_estimators=5, loss=loss).fit(x, target)
         model = tg.import_model(fitted)
         rows = around(model, missing=False)
@@ -287,7 +304,12 @@ def test_boosting_of_scikit_learn() -> None:
         frame = pl.DataFrame(dict(zip(model.features, rows.T, strict=True)))
         assert model.classes == fitted.classes_.tolist()
         assert (model.predict(frame, output="class").to_numpy() == fitted.predict(rows)).all()
-    for loss, target in (("squared_error", "number"), ("poisson", "positive"), ("gamma", "positive"), ("absolute_error", "number")):
+    for loss, target in (
+        ("squared_error", "number"),
+        ("poisson", "positive"),
+        ("gamma", "positive"),
+        ("absolute_error", "number"),
+    ):
         fitted = ensemble.HistGradientBoostingRegressor(max_iter=5, loss=loss).fit(with_missing, more[target])
         model = tg.import_model(fitted)
         rows = around(model, missing=True)
@@ -298,7 +320,9 @@ def test_boosting_of_scikit_learn() -> None:
         fitted = ensemble.HistGradientBoostingClassifier(max_iter=5, categorical_features=[2]).fit(own, more[target])
         model = tg.import_model(fitted)
         test = np.column_stack([np.random.default_rng(1).normal(size=(90, 2)), np.tile([*range(8), np.nan], 10)])
-        frame = pl.DataFrame(dict(zip(model.features, test.T, strict=True))).with_columns(pl.col("x2").fill_nan(None).cast(pl.Int64))
+        frame = pl.DataFrame(dict(zip(model.features, test.T, strict=True))).with_columns(
+            pl.col("x2").fill_nan(None).cast(pl.Int64)
+        )
         found = model.predict(frame)
         wanted = fitted.predict_proba(test)
         numbers = found.struct.unnest().to_numpy() if found.dtype == pl.Struct else found.to_numpy()
@@ -323,9 +347,11 @@ def test_estimators_tell_their_labels() -> None:
 
 
 def test_they_are_models_as_any_other(tmp_path: Any) -> None:
-    """Proves that an imported model streams, keeps its bytes and JSON, explains, is exported, and is read from files."""
+    """Proves that one streams, keeps its bytes and JSON, explains, is exported, and is read from files."""
     x, targets = table(1, missing=True)
-    booster = lightgbm.train({"verbose": -1, "num_threads": 1}, lightgbm.Dataset(x, targets["number"], feature_name=NUMBERS), 5)
+    booster = lightgbm.train(
+        {"verbose": -1, "num_threads": 1}, lightgbm.Dataset(x, targets["number"], feature_name=NUMBERS), 5
+    )
     model = tg.import_model(booster)
     frame = pl.DataFrame(dict(zip(NUMBERS, x.T, strict=True)))
     wanted = booster.predict(x)
@@ -351,7 +377,9 @@ def test_they_are_models_as_any_other(tmp_path: Any) -> None:
 def test_what_cant_be_kept_is_an_error() -> None:
     """Proves that what a model here can't hold is refused by name."""
     x, targets = table(1, missing=False)
-    linear = lightgbm.train({"verbose": -1, "linear_tree": True}, lightgbm.Dataset(x, targets["number"], params={"linear_tree": True}), 2)
+    linear = lightgbm.train(
+        {"verbose": -1, "linear_tree": True}, lightgbm.Dataset(x, targets["number"], params={"linear_tree": True}), 2
+    )
     with pytest.raises(ValueError, match="linear_tree"):
         tg.import_model(linear)
     with pytest.raises(ValueError, match="gblinear"):
@@ -374,12 +402,15 @@ def test_damaged_files_are_errors() -> None:
     x, targets = table(4, missing=True)
     booster = xgboost.train({"max_depth": 2}, xgboost.DMatrix(x, targets["number"]), 2)
     light = lightgbm.train({"verbose": -1, "num_leaves": 4}, lightgbm.Dataset(x, targets["number"]), 2)
-    cat = catboost.CatBoost({"iterations": 2, "depth": 2, "verbose": 0, "allow_writing_files": False}).fit(x, targets["number"])
+    cat = catboost.CatBoost({"iterations": 2, "depth": 2, "verbose": 0, "allow_writing_files": False}).fit(
+        x, targets["number"]
+    )
     from polars_taiga.importing import _bytes_of
 
     files = [bytes(booster.save_raw("json")), bytes(booster.save_raw("ubj")), light.model_to_string().encode()]
     files.append(json.dumps({k: v for k, v in json.loads(_bytes_of(cat)[0]).items() if k != "model_info"}).encode())
     rng = np.random.default_rng(0)
+    faults: list[str] = []
     for file in files:
         tried = [file[:n] for n in rng.integers(0, len(file), 150)]
         for _ in range(450):
@@ -391,13 +422,17 @@ def test_damaged_files_are_errors() -> None:
             try:
                 model = tg.import_model(data)
             except ValueError as error:
-                assert "bug" not in str(error), error
+                faults.append(str(error))
             else:
                 assert tg.Model.from_bytes(model.to_bytes()) == model
+
+    assert not [fault for fault in faults if "bug" in fault]
 
 
 def test_there_are_three_hundred_models() -> None:
     """Counts the models that are compared above."""
     with warnings.catch_warnings():
-        compared = len(XGBOOST) * len(SHAPES) * 2 + len(LIGHTGBM) * len(STYLES) * 2 + len(CATBOOST) * 6 + len(FORESTS) * 6
+        compared = (
+            len(XGBOOST) * len(SHAPES) * 2 + len(LIGHTGBM) * len(STYLES) * 2 + len(CATBOOST) * 6 + len(FORESTS) * 6
+        )
     assert compared >= 300

@@ -7,6 +7,7 @@ import math
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from polars_taiga import _taiga
@@ -38,15 +39,15 @@ def import_model(
     Parameters
     ----------
     source
-        An object: a `Booster` or an estimator of `xgboost` or `lightgbm`, a model of `catboost`, and of `scikit-learn` a
+        An object: a `Booster` or an estimator of `xgboost` or `lightgbm`, a model of `catboost`, of `scikit-learn` a
         fitted `RandomForest`, `ExtraTrees`, `GradientBoosting`, `HistGradientBoosting`, decision tree or
         `IsolationForest`. Or a file's bytes, or a path: JSON or UBJSON of XGBoost (1.0 to 3.2), text of LightGBM (2 to
         4), JSON of CatBoost.
     features
         The columns' names, in the order in which the library knows them; default those that it tells, else `f0`, `f1`.
     categories
-        Of columns of categories, by name, the categories in the order of the numbers that the library gave them. Default
-        those that the file tells (XGBoost since 3.1, LightGBM's of pandas); else columns are of these numbers.
+        Of columns of categories, by name, the categories in the order of the numbers that the library gave them (of a
+        model of `catboost`, in any order). Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas); else columns are of these numbers.
     classes
         The class labels in the library's order; default those of an estimator, else 0, 1, …
     target
@@ -83,7 +84,10 @@ def import_model(
         told["features"] = list(features)
     if categories is not None:
         told["categories"] = {name: list(own) for name, own in categories.items()}
-    data, known = _bytes_of(source)
+    data, known = _bytes_of(source, categories or {})
+    if categories is not None and data.lstrip()[:1] == b"{" and b'"features_info"' in data:
+        # CatBoost's file tells texts and no order.
+        del told["categories"]
     labels = classes if classes is not None else known
     if labels is not None:
         told["classes"] = [_plain(label) for label in labels]
@@ -95,7 +99,9 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
+def _bytes_of(
+    source: object, categories: Mapping[str, Sequence[Any]] = MappingProxyType({})
+) -> tuple[bytes, Sequence[Any] | None]:
     """The file of a model, and the labels of its classes where the object knows them."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), None
@@ -109,7 +115,7 @@ def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
         if library == "lightgbm":
             return _of_lightgbm(own)
         if library == "catboost":
-            return _of_catboost(own)
+            return _of_catboost(own, categories)
         if library == "sklearn":
             return _of_sklearn(own)
     msg = f"import_model: {type(source).__name__} is no model of a library that is known here"
@@ -135,10 +141,27 @@ def _of_lightgbm(own: Any) -> tuple[bytes, Sequence[Any] | None]:
     return booster.model_to_string().encode(), labels
 
 
-def _of_catboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
+def _of_catboost(own: Any, categories: Mapping[str, Sequence[Any]]) -> tuple[bytes, Sequence[Any] | None]:
+    pool = None
+    if categories:
+        import catboost
+
+        # What the categories' hashes are of, it tells of those that stand in some rows.
+        names, chosen = [str(name) for name in own.feature_names_], set(own.get_cat_feature_indices())
+        if unknown := set(categories) - {names[i] for i in chosen}:
+            msg = f"import_model: `{min(unknown)}`, whose categories are given, is none of its columns of categories"
+            raise ValueError(msg)
+        rows = [
+            [
+                0.0 if i not in chosen else str(of[row % len(of)]) if (of := categories.get(name)) else "0"
+                for i, name in enumerate(names)
+            ]
+            for row in range(max(map(len, categories.values())))
+        ]
+        pool = catboost.Pool(rows, cat_features=sorted(chosen), feature_names=names)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
-        own.save_model(str(path), format="json")
+        own.save_model(str(path), format="json", pool=pool)
         labels = getattr(own, "classes_", None)
         return path.read_bytes(), labels if labels is not None and len(labels) else None
 
@@ -197,7 +220,7 @@ def _tree(fitted: Any, values: Any, output: int = 0, columns: Any = None) -> dic
         "output": output,
         "width": int(values.shape[1]),
         "column": column.tolist(),
-        "threshold": np.where(is_leaf, 0.0, fitted.threshold).tolist(),
+        "threshold": [_number(x) for x in np.where(is_leaf, 0.0, fitted.threshold).tolist()],
         "missing_left": np.asarray(missing_left, bool).tolist(),
         "left": fitted.children_left.tolist(),
         "right": fitted.children_right.tolist(),
@@ -295,7 +318,9 @@ def _hist_gradient_boosting(own: Any, made: dict[str, Any]) -> Sequence[Any] | N
             trees.append(_hist_tree(predictor, output, order, told))
     made |= {
         "is_f32": False,
-        "loss": ("logloss" if len(start) == 1 else "multiclass") if is_classifier else _HIST_LOSSES.get(own.loss, "rmse"),
+        "loss": ("logloss" if len(start) == 1 else "multiclass")
+        if is_classifier
+        else _HIST_LOSSES.get(own.loss, "rmse"),
         "classes": is_classifier,
         "start": start.tolist(),
         "rows": int(own._predictors[0][0].nodes["count"][0]) if own._predictors else 0,
