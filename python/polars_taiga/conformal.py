@@ -174,27 +174,37 @@ def conformal(
     if method in _SETS and len(label) == 2:
         own["positive"] = label[1]
     model = fit_gbdt(target, *features, weight=kept, **own)
-    if method in _SETS:
-        scores = _class_scores(predict(model, *features, dtype=_class_dtype(label), device=device), label, method)
-        score = pl.coalesce(pl.when(y == pl.lit(one)).then(scores[i]) for i, one in enumerate(label))
-        # Null of a label that is none of these.
-        seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None)
-    elif method == "cqr":
-        low, high = _quantiles(predict(model, *features, dtype=_quantile_dtype(alpha), device=device), alpha)
-        score, seen = pl.max_horizontal(low - y, y - high), y
-    else:
-        predicted = predict(model, *features, device=device)
-        score, seen = (y - predicted).abs(), y
-    # What `mae` says of a null or a NaN is an error that names the column.
+    # What `mae` says of a null or a NaN is an error that names the column; null is a label that is none of these.
+    seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None) if label else y
     checked = mae(seen.filter(used), seen.filter(used))
-    fields = {"model": model}
-    kept_scores = score.filter(used)
-    if group is None:
-        fields["offset"] = one_value([kept_scores, checked], lambda s: _rank_value(s[0], alpha), pl.Float64)
-    else:
-        read = [group.filter(used), kept_scores, checked]
-        fields["offsets"] = one_value(read, lambda s: _group_offsets(s[0], s[1], alpha), pl.Binary)
-    return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
+    columns = pl.struct(_plugin.as_exprs(features, "a feature"))
+    own_group = pl.lit(None, dtype=pl.String) if group is None else group
+
+    # In one step, so that the model is fitted once: Polars may fit one that stands twice in an expression twice.
+    def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
+        fitted = bytes(inputs[0][0])
+        frame = inputs[1].struct.unnest()
+        predicted = predict(fitted, *frame.columns, device=device)
+        rows = frame.with_columns(
+            inputs[2].alias("__y") if len(inputs[2]) == frame.height else pl.lit(inputs[2][0]).alias("__y")
+        )
+        if method in _SETS:
+            scores = _class_scores(predicted, label, method)
+            score = pl.coalesce(pl.when(pl.col("__y") == pl.lit(c)).then(scores[i]) for i, c in enumerate(label))
+        elif method == "cqr":
+            low, high = _quantiles(predicted, alpha)
+            score = pl.max_horizontal(low - pl.col("__y"), pl.col("__y") - high)
+        else:
+            score = (predicted - pl.col("__y")).abs()
+        held = inputs[3]
+        kept_scores = rows.select(score.alias("score")).to_series().filter(held)
+        if group is None:
+            return {"model": fitted, "offset": _rank_value(kept_scores, alpha)}
+        return {"model": fitted, "offsets": _group_offsets(inputs[4].filter(held), kept_scores, alpha)}
+
+    fields = {"model": pl.Binary} | ({"offset": pl.Float64} if group is None else {"offsets": pl.Binary})
+    read = [model, columns, y, used, own_group, checked]
+    return one_value(read, calibrated, pl.Struct(fields)).alias("conformal")
 
 
 def interval(
