@@ -167,7 +167,7 @@ def conformal(
     used = mask if heavy is None else mask & (heavy > 0)
     device = first(own.get("device", "auto"))
     if method == "cv+":
-        return _cv_plus_fit(target, y, features, folds, alpha, heavy, used, own, device)
+        return _cv_plus_fit(target, y, features, folds, heavy, used, own, device)
     kept = pl.when(mask).then(0.0).otherwise(1.0 if heavy is None else heavy)
     if method == "cqr":
         own |= {"loss": "quantile", "alpha": _levels(alpha)}
@@ -178,7 +178,6 @@ def conformal(
     seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None) if label else y
     checked = mae(seen.filter(used), seen.filter(used))
     columns = pl.struct(_plugin.as_exprs(features, "a feature"))
-    own_group = pl.lit(None, dtype=pl.String) if group is None else group
 
     # In one step, so that the model is fitted once: Polars may fit one that stands twice in an expression twice.
     def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
@@ -200,10 +199,10 @@ def conformal(
         kept_scores = rows.select(score.alias("score")).to_series().filter(held)
         if group is None:
             return {"model": fitted, "offset": _rank_value(kept_scores, alpha)}
-        return {"model": fitted, "offsets": _group_offsets(inputs[4].filter(held), kept_scores, alpha)}
+        return {"model": fitted, "offsets": _group_offsets(inputs[5].filter(held), kept_scores, alpha)}
 
     fields = {"model": pl.Binary} | ({"offset": pl.Float64} if group is None else {"offsets": pl.Binary})
-    read = [model, columns, y, used, own_group, checked]
+    read = [model, columns, y, used, checked, *([] if group is None else [group])]
     return one_value(read, calibrated, pl.Struct(fields)).alias("conformal")
 
 
@@ -482,7 +481,6 @@ def _cv_plus_fit(
     y: pl.Expr,
     features: tuple[IntoColumns, ...],
     folds: int,
-    alpha: float,
     weight: pl.Expr | None,
     used: pl.Expr,
     params: dict[str, Any],
@@ -490,15 +488,23 @@ def _cv_plus_fit(
 ) -> pl.Expr:
     """A model for each fold, and how far off each is in the rows that it has not seen."""
     fitted = fit_folds(target, *features, folds=folds, weight=weight, **params)
-    fold, model = fitted.struct.field("fold"), fitted.struct.field("model")
-    predicted = predict(model, *features, device=device)
-    # The models are large: each is taken from one row of its fold.
-    fields = {f"model_{i}": model.gather((fold == i).arg_max()).first() for i in range(folds)}
     checked = mae(y.filter(used), y.filter(used)) if weight is not None else mae(y, y)
-    fields["residuals"] = one_value(
-        [fold, (y - predicted).abs(), used, checked], lambda s: _packed(s[0], s[1], s[2], folds), pl.Binary
-    )
-    return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
+    columns = pl.struct(_plugin.as_exprs(features, "a feature"))
+
+    # In one step, as above.
+    def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
+        rows = inputs[0].struct.unnest().rename({"fold": "__fold", "model": "__model"})
+        frame = inputs[1].struct.unnest()
+        predicted = frame.with_columns(rows).select(predict("__model", *frame.columns, device=device)).to_series()
+        fold = rows["__fold"]
+        # The models are large: each is taken from one row of its fold.
+        firsts = [(fold == i).arg_max() or 0 for i in range(folds)]
+        models = {f"model_{i}": rows["__model"][at] for i, at in enumerate(firsts)}
+        return models | {"residuals": _packed(fold, (inputs[2] - predicted).abs(), inputs[3], folds)}
+
+    names = [*(f"model_{i}" for i in range(folds)), "residuals"]
+    read = [fitted, columns, y, used, checked]
+    return one_value(read, calibrated, pl.Struct(dict.fromkeys(names, pl.Binary))).alias("conformal")
 
 
 def _packed(fold: pl.Series, residual: pl.Series, used: pl.Series, folds: int) -> bytes:
