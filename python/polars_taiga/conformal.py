@@ -88,7 +88,8 @@ def conformal(
         `"lac"`
             Sets of classes: those that are likely enough. The smallest on average [5]_.
     calibration
-        Which rows calibrate and are not fitted: their share (drawn by `seed`), or a Boolean column. Not of `"cv+"`.
+        Which rows calibrate and are not fitted: their share (drawn by `seed`), or a Boolean column; with
+        Polars 1 in `group_by().agg()` a column. Not of `"cv+"`.
     folds
         Of `"cv+"`: how many.
     by
@@ -176,7 +177,7 @@ def conformal(
     model = fit_gbdt(target, *features, weight=kept, **own)
     # What `mae` says of a null or a NaN is an error that names the column; null is a label that is none of these.
     seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None) if label else y
-    checked = mae(seen.filter(used), seen.filter(used))
+    checked = mae(seen, seen, weight=used.cast(pl.Float64))
     columns = pl.struct(_plugin.as_exprs(features, "a feature"))
 
     # In one step, so that the model is fitted once: Polars may fit one that stands twice in an expression twice.
@@ -349,7 +350,7 @@ def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
     # Counted by a column: of what reads none, Polars 1 has no name in groups.
     number = (y.is_null().cast(pl.UInt64) * 0 + 1).cum_sum() + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
     drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
-    return drawn.rank("ordinal") <= (pl.len() * calibration).ceil()
+    return drawn.rank("ordinal") <= (y.len() * calibration).ceil()
 
 
 def _mixed(bits: pl.Series) -> pl.Series:
