@@ -102,8 +102,10 @@ def test_sets_keep_their_share(method: Any, target: str, classes: list[object]) 
 
 @pytest.mark.parametrize("method", INTERVALS)
 def test_a_conformal_for_each_group_is_that_of_its_rows(method: Any) -> None:
-    df = rows(300).with_row_index()
-    call = tg.conformal("y", *COLUMNS, method=method, folds=3, rounds=5)
+    df = rows(300).with_row_index().with_columns(held=pl.int_range(300) % 4 == 0)
+    # In groups the first Polars has no names for what is counted, so a share is for later ones.
+    share: Any = "held" if pl.__version__.startswith("1.") else 0.25
+    call = tg.conformal("y", *COLUMNS, method=method, folds=3, calibration=share, rounds=5)
     fitted = df.group_by("g").agg(call)
     shown = tg.interval("conformal", *COLUMNS, method=method, folds=3)
     out = df.join(fitted, on="g", how="left").with_columns(shown).sort("index")

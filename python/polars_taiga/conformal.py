@@ -88,7 +88,8 @@ def conformal(
         `"lac"`
             Sets of classes: those that are likely enough. The smallest on average [5]_.
     calibration
-        Which rows calibrate and are not fitted: their share (drawn by `seed`), or a Boolean column. Not of `"cv+"`.
+        Which rows calibrate and are not fitted: their share (drawn by `seed`), or a Boolean column; with
+        Polars 1 in `group_by().agg()` a column. Not of `"cv+"`.
     folds
         Of `"cv+"`: how many.
     by
@@ -167,34 +168,43 @@ def conformal(
     used = mask if heavy is None else mask & (heavy > 0)
     device = first(own.get("device", "auto"))
     if method == "cv+":
-        return _cv_plus_fit(target, y, features, folds, alpha, heavy, used, own, device)
+        return _cv_plus_fit(target, y, features, folds, heavy, used, own, device)
     kept = pl.when(mask).then(0.0).otherwise(1.0 if heavy is None else heavy)
     if method == "cqr":
         own |= {"loss": "quantile", "alpha": _levels(alpha)}
     if method in _SETS and len(label) == 2:
         own["positive"] = label[1]
     model = fit_gbdt(target, *features, weight=kept, **own)
-    if method in _SETS:
-        scores = _class_scores(predict(model, *features, dtype=_class_dtype(label), device=device), label, method)
-        score = pl.coalesce(pl.when(y == pl.lit(one)).then(scores[i]) for i, one in enumerate(label))
-        # Null of a label that is none of these.
-        seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None)
-    elif method == "cqr":
-        low, high = _quantiles(predict(model, *features, dtype=_quantile_dtype(alpha), device=device), alpha)
-        score, seen = pl.max_horizontal(low - y, y - high), y
-    else:
-        predicted = predict(model, *features, device=device)
-        score, seen = (y - predicted).abs(), y
-    # What `mae` says of a null or a NaN is an error that names the column.
-    checked = mae(seen.filter(used), seen.filter(used))
-    fields = {"model": model}
-    kept_scores = score.filter(used)
-    if group is None:
-        fields["offset"] = one_value([kept_scores, checked], lambda s: _rank_value(s[0], alpha), pl.Float64)
-    else:
-        read = [group.filter(used), kept_scores, checked]
-        fields["offsets"] = one_value(read, lambda s: _group_offsets(s[0], s[1], alpha), pl.Binary)
-    return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
+    # What `mae` says of a null or a NaN is an error that names the column; null is a label that is none of these.
+    seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None) if label else y
+    checked = mae(seen, seen, weight=used.cast(pl.Float64))
+    columns = pl.struct(_plugin.as_exprs(features, "a feature"))
+
+    # In one step, so that the model is fitted once: Polars may fit one that stands twice in an expression twice.
+    def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
+        fitted = bytes(inputs[0][0])
+        frame = inputs[1].struct.unnest()
+        predicted = predict(fitted, *frame.columns, device=device)
+        rows = frame.with_columns(
+            inputs[2].alias("__y") if len(inputs[2]) == frame.height else pl.lit(inputs[2][0]).alias("__y")
+        )
+        if method in _SETS:
+            scores = _class_scores(predicted, label, method)
+            score = pl.coalesce(pl.when(pl.col("__y") == pl.lit(c)).then(scores[i]) for i, c in enumerate(label))
+        elif method == "cqr":
+            low, high = _quantiles(predicted, alpha)
+            score = pl.max_horizontal(low - pl.col("__y"), pl.col("__y") - high)
+        else:
+            score = (predicted - pl.col("__y")).abs()
+        held = inputs[3]
+        kept_scores = rows.select(score.alias("score")).to_series().filter(held)
+        if group is None:
+            return {"model": fitted, "offset": _rank_value(kept_scores, alpha)}
+        return {"model": fitted, "offsets": _group_offsets(inputs[5].filter(held), kept_scores, alpha)}
+
+    fields = {"model": pl.Binary} | ({"offset": pl.Float64} if group is None else {"offsets": pl.Binary})
+    read = [model, columns, y, used, checked, *([] if group is None else [group])]
+    return one_value(read, calibrated, pl.Struct(fields)).alias("conformal")
 
 
 def interval(
@@ -340,7 +350,7 @@ def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
     # Counted by a column: of what reads none, Polars 1 has no name in groups.
     number = (y.is_null().cast(pl.UInt64) * 0 + 1).cum_sum() + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
     drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
-    return drawn.rank("ordinal") <= (pl.len() * calibration).ceil()
+    return drawn.rank("ordinal") <= (y.len() * calibration).ceil()
 
 
 def _mixed(bits: pl.Series) -> pl.Series:
@@ -472,7 +482,6 @@ def _cv_plus_fit(
     y: pl.Expr,
     features: tuple[IntoColumns, ...],
     folds: int,
-    alpha: float,
     weight: pl.Expr | None,
     used: pl.Expr,
     params: dict[str, Any],
@@ -480,15 +489,23 @@ def _cv_plus_fit(
 ) -> pl.Expr:
     """A model for each fold, and how far off each is in the rows that it has not seen."""
     fitted = fit_folds(target, *features, folds=folds, weight=weight, **params)
-    fold, model = fitted.struct.field("fold"), fitted.struct.field("model")
-    predicted = predict(model, *features, device=device)
-    # The models are large: each is taken from one row of its fold.
-    fields = {f"model_{i}": model.gather((fold == i).arg_max()).first() for i in range(folds)}
     checked = mae(y.filter(used), y.filter(used)) if weight is not None else mae(y, y)
-    fields["residuals"] = one_value(
-        [fold, (y - predicted).abs(), used, checked], lambda s: _packed(s[0], s[1], s[2], folds), pl.Binary
-    )
-    return pl.struct([value.alias(name) for name, value in fields.items()]).alias("conformal")
+    columns = pl.struct(_plugin.as_exprs(features, "a feature"))
+
+    # In one step, as above.
+    def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
+        rows = inputs[0].struct.unnest().rename({"fold": "__fold", "model": "__model"})
+        frame = inputs[1].struct.unnest()
+        predicted = frame.with_columns(rows).select(predict("__model", *frame.columns, device=device)).to_series()
+        fold = rows["__fold"]
+        # The models are large: each is taken from one row of its fold.
+        firsts = [(fold == i).arg_max() or 0 for i in range(folds)]
+        models = {f"model_{i}": rows["__model"][at] for i, at in enumerate(firsts)}
+        return models | {"residuals": _packed(fold, (inputs[2] - predicted).abs(), inputs[3], folds)}
+
+    names = [*(f"model_{i}" for i in range(folds)), "residuals"]
+    read = [fitted, columns, y, used, checked]
+    return one_value(read, calibrated, pl.Struct(dict.fromkeys(names, pl.Binary))).alias("conformal")
 
 
 def _packed(fold: pl.Series, residual: pl.Series, used: pl.Series, folds: int) -> bytes:
