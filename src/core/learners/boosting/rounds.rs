@@ -271,7 +271,8 @@ impl Rounds<'_> {
         // Where there are several targets, weights have the unit that these have in common.
         let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
         let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
-        let leaf = |(value, s): (&f32, &LeafSums)| Leaf { value: *value as f64, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
+        let leaf =
+            |(value, s): (&f32, &LeafSums)| Leaf { value: *value as f64, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
         Ok(values.iter().zip(&sums).map(leaf).collect())
     }
 }
