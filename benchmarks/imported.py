@@ -1,6 +1,6 @@
 """How long imported models take to predict, and the libraries that they come from.
 
-python -m benchmarks.imported [rows]        500 trees each, on all the cores that this process may use; the best of three runs
+python -m benchmarks.imported [rows]        500 trees each, all cores of this process; the best of three runs
 """
 
 from __future__ import annotations

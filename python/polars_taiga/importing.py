@@ -47,7 +47,8 @@ def import_model(
         The columns' names, in the order in which the library knows them; default those that it tells, else `f0`, `f1`.
     categories
         Of columns of categories, by name, the categories in the order of the numbers that the library gave them (of a
-        model of `catboost`, in any order). Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas); else columns are of these numbers.
+        model of `catboost`, in any order). Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas);
+        else columns are of these numbers.
     classes
         The class labels in the library's order; default those of an estimator, else 0, 1, …
     target

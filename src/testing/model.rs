@@ -87,7 +87,7 @@ fn split(dice: &mut Dice, features: &[Feature]) -> Split {
 }
 
 fn leaves(dice: &mut Dice, n: usize) -> Vec<Leaf> {
-    (0..n).map(|_| Leaf { value: dice.unit() as f32 - 0.5, weight: dice.unit() as f32 * 9.0, count: dice.below(50) as u32 }).collect()
+    (0..n).map(|_| Leaf { value: (dice.unit() as f32 - 0.5) as f64, weight: dice.unit() as f32 * 9.0, count: dice.below(50) as u32 }).collect()
 }
 
 /// A random branching tree of `n` nodes: nodes join in order, each below a random open branch.
@@ -219,7 +219,7 @@ pub fn naive_raw(model: &Model, row: &[f64], rounds: usize) -> Vec<f64> {
     (0..model.outputs())
         .map(|k| {
             let trees = model.trees.iter().skip(k).step_by(model.outputs()).take(rounds);
-            let sum = trees.fold(0.0, |sum, t| sum + t.leaves()[naive_leaf(t, &model.features, row) as usize].value as f64);
+            let sum = trees.fold(0.0, |sum, t| sum + t.leaves()[naive_leaf(t, &model.features, row) as usize].value);
             model.start[k] + model.scale * sum
         })
         .collect()

@@ -387,7 +387,7 @@ fn assert_node(m: &Model, tree: &Tree, at: At, naive: &Grown, rules: &Rules, rat
             assert_eq!(leaf.count as usize, rows.len(), "below {path:?} under {rules:?}");
             let close = |a: f64, b: f64| (a - b).abs() <= 1e-6 * a.abs().max(b.abs());
             let value = rate * value;
-            assert!(close(leaf.value as f64 * m.scale, value), "{} {value} below {path:?} under {rules:?}", leaf.value as f64 * m.scale);
+            assert!(close(leaf.value * m.scale, value), "{} {value} below {path:?} under {rules:?}", leaf.value * m.scale);
             assert!(close(leaf.weight as f64, *hessian), "{} {hessian} below {path:?} under {rules:?}", leaf.weight);
         }
         _ => panic!("a leaf where the other tree has a split, below {path:?} under {rules:?}: {naive:?} {split:?} {leaf:?}"),

@@ -169,8 +169,8 @@ struct SplitIn {
 /// What an objective comes to.
 fn meaning(name: &str, outputs: usize) -> Result<(LossKind, Predicts)> {
     use LossKind::{
-        Cox, CrossEntropy, Expectile, Gaussian, Huber, Lambdarank, LogCosh, Logloss, Mae, Mape, Multiclass, Multilabel, Ova, Poisson, Quantile,
-        Rmse, Tweedie, Yetirank,
+        Cox, CrossEntropy, Expectile, Gaussian, Huber, Lambdarank, LogCosh, Logloss, Mae, Mape, Multiclass, Multilabel, Ova, Poisson,
+        Quantile, Rmse, Tweedie, Yetirank,
     };
     use Predicts::{Classes, Numbers};
     Ok(match name {
@@ -191,8 +191,19 @@ fn meaning(name: &str, outputs: usize) -> Result<(LossKind, Predicts)> {
         "Cox" => (Cox, Numbers),
         "YetiRank" | "YetiRankPairwise" => (Yetirank, Numbers),
         "LambdaMart" => (Lambdarank, Numbers),
-        "RMSE" | "MultiRMSE" | "MultiRMSEWithMissingValues" | "Lq" | "MultiQuantile" | "Quantile" | "PairLogit" | "PairLogitPairwise"
-        | "QueryRMSE" | "QuerySoftMax" | "StochasticRank" | "GroupQuantile" | "" => (Rmse, Numbers),
+        "RMSE"
+        | "MultiRMSE"
+        | "MultiRMSEWithMissingValues"
+        | "Lq"
+        | "MultiQuantile"
+        | "Quantile"
+        | "PairLogit"
+        | "PairLogitPairwise"
+        | "QueryRMSE"
+        | "QuerySoftMax"
+        | "StochasticRank"
+        | "GroupQuantile"
+        | "" => (Rmse, Numbers),
         other => return Err(wrong(format!("the loss {other:?} is none that is known here"))),
     })
 }
@@ -251,7 +262,8 @@ pub fn read_json(text: &str, mut told: Told) -> Result<Imported> {
     for (t, root) in branching.into_iter().enumerate() {
         trees.push(branching_tree(root, width, scale, &tests).map_err(|what| wrong(format!("tree {t}: {what}")))?);
     }
-    Foreign { library: LIBRARY, version: None, objective, loss, params, predicts, columns: tests.columns, start, trees, rows: 0 }.model(told)
+    Foreign { library: LIBRARY, version: None, objective, loss, params, predicts, columns: tests.columns, start, trees, rows: 0 }
+        .model(told)
 }
 
 /// The number of values of a tree's leaves.
@@ -370,7 +382,8 @@ impl Tests {
         let mut places: Vec<Option<ForeignColumn>> = (0..number).map(|_| None).collect();
         let mut place = |at: usize, name: &Option<String>, is_categorical: bool| {
             let name = name.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| at.to_string());
-            let slot = places.get_mut(at).filter(|slot| slot.is_none()).ok_or_else(|| wrong(format!("a feature is number {at} of {number}")))?;
+            let slot =
+                places.get_mut(at).filter(|slot| slot.is_none()).ok_or_else(|| wrong(format!("a feature is number {at} of {number}")))?;
             *slot = Some(ForeignColumn { name, is_categorical, categories: None });
             Ok::<u32, crate::Error>(at as u32)
         };
@@ -439,7 +452,8 @@ impl Tests {
             }
             "OnlineCtr" => {
                 let at = split.split_index.checked_sub(self.first_statistic).and_then(|i| self.statistic_of.get(i));
-                let (column, values, unknown) = self.statistics[*at.ok_or("a split is of no statistic")?].as_ref().map_err(String::clone)?;
+                let (column, values, unknown) =
+                    self.statistics[*at.ok_or("a split is of no statistic")?].as_ref().map_err(String::clone)?;
                 let border = split.border.ok_or("a split has no border")?;
                 // A set that unknown ones belong to is told by those that do not.
                 let is_turned = *unknown > border;

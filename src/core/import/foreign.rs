@@ -66,7 +66,14 @@ impl Test {
 /// A node: where rows go, or where they end.
 #[derive(Clone, Debug)]
 pub enum RawNode {
-    Split { column: u32, test: Test, missing_left: bool, left: usize, right: usize, gain: f32 },
+    Split {
+        column: u32,
+        test: Test,
+        missing_left: bool,
+        left: usize,
+        right: usize,
+        gain: f32,
+    },
     /// By its number.
     Leaf(usize),
 }

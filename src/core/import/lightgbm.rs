@@ -128,7 +128,10 @@ fn model(head: &Fields<'_>, trees: &[Fields<'_>], categories: Vec<Vec<LabelIn>>,
     let mut columns: Vec<ForeignColumn> = names.into_iter().map(ForeignColumn::numeric).collect();
     // A column of categories lists them: `2:0:5`; one of numbers has a range.
     let infos = head.0.get("feature_infos").copied().unwrap_or("").split(' ');
-    columns.iter_mut().zip(infos).for_each(|(column, info)| column.is_categorical = info.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
+    columns
+        .iter_mut()
+        .zip(infos)
+        .for_each(|(column, info)| column.is_categorical = info.starts_with(|c: char| c.is_ascii_digit() || c == '-'));
     let made = trees.iter().enumerate().map(|(t, fields)| {
         let by = |value: f64| {
             let mean = if is_mean { value / rounds } else { value };
@@ -204,7 +207,8 @@ fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::res
             if listed > words.len() {
                 return Err("its sets of categories overlap".into());
             }
-            let codes = own.iter().enumerate().flat_map(|(w, word)| (0..32).filter(move |b| word >> b & 1 == 1).map(move |b| 32 * w as u32 + b));
+            let codes =
+                own.iter().enumerate().flat_map(|(w, word)| (0..32).filter(move |b| word >> b & 1 == 1).map(move |b| 32 * w as u32 + b));
             // Theirs go left, all else and NaN right; ours go right.
             nodes.push(split(Test::OneOf(codes.collect()), true, right, left));
             continue;

@@ -12,8 +12,8 @@ use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
 use crate::objective::Alpha;
-use serde::de::{Deserializer, Error as _, Visitor};
 use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, Visitor};
 use std::fmt;
 
 const LIBRARY: &str = "XGBoost";
@@ -202,7 +202,9 @@ fn meaning(name: &str, outputs: usize, is_of_classes: bool) -> Result<Meaning> {
     let as_is: fn(f64) -> f64 = |x| x;
     let log: fn(f64) -> f64 = f64::ln;
     let logit: fn(f64) -> f64 = |p| -(1.0 / p - 1.0).ln();
-    use LossKind::{Aft, Cox, CrossEntropy, Gamma, Lambdarank, Logloss, Mae, Multiclass, Multilabel, Pairwise, Poisson, Quantile, Rmse, Tweedie};
+    use LossKind::{
+        Aft, Cox, CrossEntropy, Gamma, Lambdarank, Logloss, Mae, Multiclass, Multilabel, Pairwise, Poisson, Quantile, Rmse, Tweedie,
+    };
     use Predicts::{Classes, Numbers};
     Ok(match name {
         "binary:logistic" if outputs == 1 => (Logloss, Classes, logit),
@@ -222,7 +224,9 @@ fn meaning(name: &str, outputs: usize, is_of_classes: bool) -> Result<Meaning> {
         "reg:squarederror" | "reg:linear" | "reg:squaredlogerror" | "reg:pseudohubererror" | "reg:quantileerror" | "reg:expectileerror" => {
             (Rmse, Numbers, as_is)
         }
-        "binary:hinge" => return Err(fault(LIBRARY, "objective binary:hinge predicts 0 or 1 by the sign of a score, which no loss here does")),
+        "binary:hinge" => {
+            return Err(fault(LIBRARY, "objective binary:hinge predicts 0 or 1 by the sign of a score, which no loss here does"));
+        }
         other => return Err(fault(LIBRARY, format!("the objective {other:?} is none that is known here"))),
     })
 }
@@ -414,6 +418,13 @@ impl TreeIn {
                 gain: self.loss_changes.get(i).copied().unwrap_or(0.0),
             });
         }
-        Ok(ForeignTree { shape: Shape::Branching(nodes), output: if width > 1 { 0 } else { output }, width, values, weights, counts: vec![] })
+        Ok(ForeignTree {
+            shape: Shape::Branching(nodes),
+            output: if width > 1 { 0 } else { output },
+            width,
+            values,
+            weights,
+            counts: vec![],
+        })
     }
 }

@@ -42,7 +42,7 @@ fn model(symmetric: bool, r: Random) -> Model {
         missing_left: i.is_multiple_of(2),
         gain: 1.0,
     };
-    let leaves = |t: u64| (0..64).map(|i| Leaf { value: r.unit(t * 64 + i) as f32 - 0.5, weight: 1.0, count: 1 }).collect();
+    let leaves = |t: u64| (0..64).map(|i| Leaf { value: (r.unit(t * 64 + i) as f32 - 0.5) as f64, weight: 1.0, count: 1 }).collect();
     let node = |t: u64, i: u32| {
         let child = |c: u32| if c < 63 { Child::Node(c) } else { Child::Leaf(c - 63) };
         Node { split: split(t, i as u64), left: child(2 * i + 1), right: child(2 * i + 2) }

@@ -170,7 +170,7 @@ impl Mixed {
                         }
                     }
                 };
-                sums[t % out.len()] += tree.leaves()[leaf].value as f64;
+                sums[t % out.len()] += tree.leaves()[leaf].value;
             }
             for (out, sum) in out.iter_mut().zip(sums) {
                 out[row] += model.scale * sum;

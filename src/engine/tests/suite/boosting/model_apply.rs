@@ -148,12 +148,12 @@ fn the_limits_of_a_byte_are_passed_unharmed() {
     for (b, missing_left) in (0..256).flat_map(|b| [(b, false), (b, true)]) {
         let split = taiga_engine::tree::Split { feature: 0, border: b, missing_left, gain: 0.0 };
         let depth = 1 + (b as usize) % 16 / 2 * (missing_left as usize);
-        let leaves = (0..1 << depth).map(|v| taiga_engine::tree::Leaf { value: v as f32, weight: 0.0, count: 0 }).collect();
+        let leaves = (0..1 << depth).map(|v| taiga_engine::tree::Leaf { value: v as f64, weight: 0.0, count: 0 }).collect();
         m.trees.push(Tree::Symmetric { splits: vec![split; depth], leaves });
     }
     let depth16: Vec<_> = m.trees.iter().flat_map(|t| t.splits().copied().collect::<Vec<_>>()).step_by(37).take(16).collect();
     for depth in [7, 8, 9, 16] {
-        let leaves = (0..1 << depth).map(|v| taiga_engine::tree::Leaf { value: v as f32, weight: 0.0, count: 0 }).collect();
+        let leaves = (0..1 << depth).map(|v| taiga_engine::tree::Leaf { value: v as f64, weight: 0.0, count: 0 }).collect();
         m.trees.push(Tree::Symmetric { splits: depth16[..depth].to_vec(), leaves });
     }
     m.validate().unwrap();

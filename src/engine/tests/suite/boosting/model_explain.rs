@@ -43,7 +43,7 @@ proptest! {
                     prop_assert_eq!((n.weight, n.count), (l.weight + r.weight, l.count + r.count));
                 } else {
                     let leaf = &tree.leaves()[n.leaf.unwrap() as usize];
-                    prop_assert_eq!(n.value, Some(leaf.value as f64 * m.scale));
+                    prop_assert_eq!(n.value, Some(leaf.value * m.scale));
                     prop_assert_eq!((n.weight, n.count), (leaf.weight as f64 * m.units.weight, leaf.count as u64));
                     prop_assert!(n.feature.is_none() && n.border.is_none() && n.gain.is_none() && n.missing_left.is_none());
                 }
