@@ -87,7 +87,9 @@ fn split(dice: &mut Dice, features: &[Feature]) -> Split {
 }
 
 fn leaves(dice: &mut Dice, n: usize) -> Vec<Leaf> {
-    (0..n).map(|_| Leaf { value: (dice.unit() as f32 - 0.5) as f64, weight: dice.unit() as f32 * 9.0, count: dice.below(50) as u32 }).collect()
+    (0..n)
+        .map(|_| Leaf { value: (dice.unit() as f32 - 0.5) as f64, weight: dice.unit() as f32 * 9.0, count: dice.below(50) as u32 })
+        .collect()
 }
 
 /// A random branching tree of `n` nodes: nodes join in order, each below a random open branch.
