@@ -5,7 +5,7 @@ python -m benchmarks.intervals [--splits 20] [--out FILE]
 Real tables of benchmarks.default_tables, targets that are numbers, numeric features, at most 6,000 rows; three quarters
 train (a quarter of these calibrates), the rest is measured; the seed of the split is averaged over. MAPIE's estimators
 are polars-taiga's own of the same parameters, so that methods are compared and not trees; hessboost has trees of its
-own, 100 of depth 6. Needs `pip install mapie hessboost`; peers that are missing are left out.
+own, 100 of depth 6 at the same rate. Needs `pip install mapie hessboost`; peers that are missing are left out.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 ALPHA = 0.1
 ROUNDS = 100
+# That of our fits.
+RATE = {"eta": 0.1}
 TABLES = [
     ("AER", "CPSSW8"),
     ("AER", "CollegeDistance"),
@@ -100,7 +102,7 @@ def hessboost_split(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, n
     from hessboost.conformal import SplitConformal
 
     x, y = arrays(train, names)
-    model = hessboost.train({"objective": "reg:squarederror"}, hessboost.DMatrix(x[~held], y[~held]), ROUNDS)
+    model = hessboost.train({"objective": "reg:squarederror", **RATE}, hessboost.DMatrix(x[~held], y[~held]), ROUNDS)
     found = SplitConformal.calibrate(model, x[held], y[held], alpha=ALPHA)
     lower, upper = found.predict_interval(arrays(test, names)[0]).T
     return lower, upper
@@ -111,7 +113,7 @@ def hessboost_cqr(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, nam
     from hessboost.conformal import ConformalizedQuantile
 
     x, y = arrays(train, names)
-    params = {"objective": "reg:quantileerror", "quantile_alpha": [ALPHA / 2, 1 - ALPHA / 2]}
+    params = {"objective": "reg:quantileerror", "quantile_alpha": [ALPHA / 2, 1 - ALPHA / 2], **RATE}
     model = hessboost.train(params, hessboost.DMatrix(x[~held], y[~held]), ROUNDS)
     found = ConformalizedQuantile.calibrate_outputs(model, x[held], y[held], alpha=ALPHA)
     lower, upper = found.predict_interval(arrays(test, names)[0]).T
