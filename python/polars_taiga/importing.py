@@ -163,8 +163,10 @@ def _of_catboost(own: Any, categories: Mapping[str, Sequence[Any]]) -> tuple[byt
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
         own.save_model(str(path), format="json", pool=pool)
-        labels = getattr(own, "classes_", None)
-        return path.read_bytes(), labels if labels is not None and len(labels) else None
+        # A cross-entropy's target is a share, and what it predicts is one.
+        is_share = own.get_all_params().get("loss_function") == "CrossEntropy"
+        labels = () if is_share else getattr(own, "classes_", ())
+        return path.read_bytes(), labels if len(labels) else None
 
 
 def _of_sklearn(own: Any) -> tuple[bytes, Sequence[Any] | None]:

@@ -188,7 +188,7 @@ impl Foreign {
         params.loss = self.loss;
         params.rounds = (rounds > 0).then(|| rounds.min(u32::MAX as usize) as u32);
         params.policy = if is_symmetric { Policy::Symmetric } else { Policy::Leafwise };
-        if self.predicts == Predicts::Numbers && outputs > 1 && params.targets.is_none() {
+        if self.predicts == Predicts::Numbers && self.loss != LossKind::Gaussian && outputs > 1 && params.targets.is_none() {
             params.targets = Some((0..outputs).map(|i| format!("target_{i}")).collect());
         }
         let model = Model {

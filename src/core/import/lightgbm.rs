@@ -1,7 +1,8 @@
 //! Models of LightGBM, 2.0 to 4.7, in their text.
 //!
 //! Rows go left where their f64 is not larger than the threshold, and categories whose bit is set. What is missing is told at each node: NaN,
-//! which goes to a side; NaN and all that is as good as zero, which do; or nothing, and NaN counts as 0. Sums are of f64s in the order of the
+//! which goes to a side; NaN and all that is as good as zero, which do; or nothing, and NaN counts as 0. What is as good as zero is 0 to it
+//! before it compares, so a threshold among these parts all of them from the others. Sums are of f64s in the order of the
 //! trees, as ours, so scores are equal in every bit.
 
 use super::foreign::{Foreign, ForeignColumn, ForeignTree, Predicts, RawNode, Shape, Test};
@@ -15,8 +16,17 @@ use std::str::FromStr;
 
 const LIBRARY: &str = "LightGBM";
 
-/// What is as good as zero where zeros are missing: an f32, widened.
+/// What is no larger than this, to either side, is as good as zero: an f32, widened.
 const ZERO: f64 = 1e-35f32 as f64;
+
+/// The border of a threshold: rows above it go right.
+fn border(threshold: f64) -> f64 {
+    match threshold.abs() <= ZERO {
+        true if threshold < 0.0 => (-ZERO).next_down(),
+        true => ZERO,
+        false => threshold,
+    }
+}
 
 fn wrong(what: impl std::fmt::Display) -> crate::Error {
     fault(LIBRARY, what)
@@ -214,7 +224,7 @@ fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::res
             continue;
         }
         let (t, goes_left) = (thresholds[i], kind & 2 != 0);
-        let test = if t.is_nan() { Test::All } else { Test::Above(t) };
+        let test = if t.is_nan() { Test::All } else { Test::Above(border(t)) };
         match kind >> 2 & 3 {
             0 => nodes.push(split(test, 0.0 <= t, left, right)),
             2 => nodes.push(split(test, goes_left, left, right)),

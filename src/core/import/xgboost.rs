@@ -135,7 +135,10 @@ struct Booster {
 
 #[derive(Deserialize)]
 struct Trees {
+    // A linear model has none, and is told as such.
+    #[serde(default)]
     tree_info: Vec<Count>,
+    #[serde(default)]
     trees: Vec<TreeIn>,
     cats: Option<Cats>,
 }
@@ -210,7 +213,7 @@ fn meaning(name: &str, outputs: usize, is_of_classes: bool) -> Result<Meaning> {
         "binary:logistic" if outputs == 1 => (Logloss, Classes, logit),
         "binary:logistic" => (Multilabel, Numbers, logit),
         "reg:logistic" => (CrossEntropy, Numbers, logit),
-        "binary:logitraw" => (Rmse, Numbers, logit),
+        "binary:logitraw" => (Rmse, Numbers, as_is),
         "multi:softprob" | "multi:softmax" if is_of_classes => (Multiclass, Classes, as_is),
         "count:poisson" => (Poisson, Numbers, log),
         "reg:gamma" => (Gamma, Numbers, log),

@@ -145,7 +145,7 @@ fn a_factor_on_weights_leaves_no_trace() {
             let mut other = t.clone();
             other.weight.as_mut().unwrap().iter_mut().for_each(|w| *w *= factor);
             let scaled = other.fit(&params(p.clone()));
-            let values = |m: &taiga_engine::learners::boosting::model::Model| -> Vec<f32> {
+            let values = |m: &taiga_engine::learners::boosting::model::Model| -> Vec<f64> {
                 m.trees.iter().flat_map(|t| t.leaves()).map(|leaf| leaf.value).collect()
             };
             assert_eq!(values(&one), values(&scaled), "{loss} {factor}");
