@@ -28,12 +28,13 @@ impl ThreadPool {
         ThreadPool::of(size, pools::pool)
     }
 
-    /// Makes a pool of `size` threads that no other work has a share in ([`pools::apart`]).
+    /// Makes a pool of `size` threads for a fit; where this `waits` for others, which may be fits of this process, no other work has a share
+    /// in it ([`pools::apart`]).
     ///
     /// # Errors
     /// When the system gives no threads.
-    pub fn apart(size: usize) -> Result<ThreadPool> {
-        ThreadPool::of(size, pools::apart)
+    pub fn of_fit(size: usize, waits: bool) -> Result<ThreadPool> {
+        ThreadPool::of(size, if waits { pools::apart } else { pools::pool })
     }
 
     fn of(size: usize, pool: impl Fn(usize) -> std::result::Result<pools::Pool, rayon::ThreadPoolBuildError>) -> Result<ThreadPool> {

@@ -80,7 +80,7 @@ fn fit_own(
     options.check_batches()?;
     let rows = checks::check_table_of(input, own.count, options.batched())?;
     let threads = threads(params, own.count, input.features.len());
-    let pool = if monitor.may_wait() { ThreadPool::apart(threads)? } else { ThreadPool::new(threads)? };
+    let pool = ThreadPool::of_fit(threads, monitor.may_wait() || !own.is_whole())?;
     pool.enter(|| {
         together::begin(own, input, params, options)?;
         let model = fit_on(&pool, input, params, options, devices, monitor)?;

@@ -64,7 +64,7 @@ pub fn fit_together(
     let asked = pools::asked(params.n_threads);
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
-    let pool = ThreadPool::new(asked.min(work).max(1))?;
+    let pool = ThreadPool::of_fit(asked.min(work).max(1), !own.is_whole())?;
     let forest = pool.enter(|| fit_on(&pool, &table, params, own, devices, monitor))?;
     own_rows::end(&own, rows, || forest.to_bytes()).map(|()| forest)
 }

@@ -55,7 +55,7 @@ pub fn fit_together(
         own_rows::begin(&own, params, Map::new(), &columns, input.target.rows())?;
     }
     check_table(input, own.count)?;
-    let pool = ThreadPool::new(threads(params, own.count))?;
+    let pool = ThreadPool::of_fit(threads(params, own.count), !own.is_whole())?;
     let model = pool.enter(|| fit_on(&pool, input, params, own, devices, monitor))?;
     own_rows::end(&own, input.target.rows(), || model.to_bytes()).map(|()| model)
 }

@@ -32,8 +32,8 @@ fn fit_shard_with(
     let first = end.rank().checked_sub(1).map_or(0, |before| ends[before]);
     let rows = first..ends[end.rank()];
     let own = OwnRows { collective: end, first, count: rows.len() };
-    // Threads are each process's own.
-    let params = BoostingParams { n_threads: Some(1 + end.rank() as u32 % 2), ..params.clone() };
+    // Threads are each process's own: if these shared those of one size, some would wait for others that wait for a thread.
+    let params = BoostingParams { n_threads: Some(1 + (end.rank() > 0) as u32), ..params.clone() };
     let options = FitOptions { own: Some(own), ..*options };
     fit_with(&of_shard(input, rows), &params, &options, &Quiet).map(|model| model.to_bytes())
 }

@@ -87,8 +87,8 @@ fn of_own<'a>(table: &'a Table, rows: &Range<usize>) -> Input<'a> {
 
 /// Fits as one of several processes.
 fn fit_own(table: &Table, params: &LinearParams, own: OwnRows<'_>) -> Result<Vec<u8>> {
-    // Threads are each process's own.
-    let params = LinearParams { n_threads: Some(1 + own.collective.rank() as u32 % 2), ..params.clone() };
+    // Threads are each process's own: if these shared those of one size, some would wait for others that wait for a thread.
+    let params = LinearParams { n_threads: Some(1 + (own.collective.rank() > 0) as u32), ..params.clone() };
     fit_together(&of_own(table, &own.range()), &params, own, &Quiet).map(|model| model.to_bytes())
 }
 
