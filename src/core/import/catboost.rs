@@ -311,6 +311,9 @@ fn branching_tree(root: NodeIn, width: usize, scale: f64, tests: &Tests) -> std:
 /// The hashes of a table's keys, each with its numbers.
 type Table = HashMap<u64, Vec<f64>>;
 
+/// A statistic: the column, and its value for each category and for unknown ones.
+type Statistic = (u32, Vec<f32>, f32);
+
 /// From its splits to our tests.
 struct Tests {
     columns: Vec<ForeignColumn>,
@@ -318,8 +321,8 @@ struct Tests {
     floats: Vec<(u32, bool)>,
     /// Of each column of categories: the column, and the hash of each of its categories.
     cats: Vec<(u32, Vec<u32>)>,
-    /// Of each statistic: the column, and its value for each category and for unknown ones; or why there is none.
-    statistics: Vec<std::result::Result<(u32, Vec<f32>, f32), String>>,
+    /// The statistics, or why one is none.
+    statistics: Vec<std::result::Result<Statistic, String>>,
     /// Of each split by a statistic, from this number on, which one.
     first_statistic: usize,
     statistic_of: Vec<usize>,

@@ -165,7 +165,7 @@ impl<'de> Deserializer<'de> for Value<'_, 'de> {
                 };
                 let is_over = items.is_over || (is_counted && items.left == Some(0));
                 let reader = items.reader;
-                if !is_over && !(!is_counted && reader.peek().is_some_and(|b| b == b']' || b == b'}')) {
+                if !is_over && (is_counted || reader.peek().is_none_or(|b| b != b']' && b != b'}')) {
                     return Err(Fault("an array has more items than are asked for".into()));
                 }
                 if !is_over {
@@ -218,7 +218,7 @@ impl Items<'_, '_> {
         }
     }
 
-    fn value<'b>(&'b mut self) -> Read<u8> {
+    fn value(&mut self) -> Read<u8> {
         match self.kind {
             Some(kind) => Ok(kind),
             None => self.reader.marker(),
