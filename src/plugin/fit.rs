@@ -552,7 +552,7 @@ pub fn checked_params<P>(
 }
 
 /// The parameters that a thread last checked, and what they were checked of: the groups of a `group_by` have the same, and to read them and
-/// hold them against the input's type takes as long as some trees of few rows.
+/// hold them against the input's type takes as long as a tree of few rows.
 pub struct LastChecked<P>(RefCell<Option<(DataType, String, P)>>);
 
 impl<P: Clone> LastChecked<P> {
@@ -599,7 +599,7 @@ pub fn fitted<P: Clone + Sync>(
         pools::keep_to_this_thread();
         let params = checked()?;
         let parts = Parts::new(inputs)?;
-        // Written where rows have keys alone: of few rows it takes as long as some trees.
+        // Written where rows have keys alone.
         let describe = || Description::new(function, &told(&params), kwargs.receipt.as_deref());
         let bytes = kwargs.on_error.apply(&parts.target, |wanted| {
             let keyed = if kwargs.collective.is_none() { Keyed::new(&parts, Some(&describe))? } else { None };

@@ -128,6 +128,11 @@ impl Reduced {
     }
 }
 
+/// The error for trees that do not know of any training row where they went.
+pub fn uncounted() -> Error {
+    Error::Data("the model does not know how many training rows its leaves had: give data".into())
+}
+
 /// All trees of a model, reduced to what the players of a set decide.
 ///
 /// One thread does the work. Trees are added in their order, in f64, and what a row gets depends on nothing but the model, the set and
@@ -145,7 +150,7 @@ impl KnownMeans {
     /// trees.
     pub fn new(trees: Vec<ExplainedTree>, in_set: impl Fn(u32) -> bool, outputs: usize) -> Result<Self> {
         if trees.iter().any(|tree| !tree.nodes.is_empty() && tree.covers.iter().sum::<f64>() <= 0.0) {
-            return Err(Error::Data("the model does not know how many training rows its leaves had: give data".into()));
+            return Err(uncounted());
         }
         // A node's step, its mean, and the constants of its leaves.
         let bytes = |tree: &ExplainedTree| memory::product(&[tree.nodes.len() as u64, 64 + 24 * tree.outputs as u64]);

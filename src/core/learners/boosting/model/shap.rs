@@ -5,7 +5,7 @@ use super::apply::Predictor;
 use super::plan::{Block, Plan};
 use crate::column::Column;
 use crate::error::{Error, Result};
-use crate::shap::known::players_of;
+use crate::shap::known::{players_of, uncounted};
 use crate::shap::{Answers, ExplainedNode, ExplainedTree, Explainer, Explanation, Game, KnownMeans, Terms};
 use crate::tree::model::{Child, Leaf, Tree};
 use std::collections::HashMap;
@@ -57,6 +57,10 @@ impl Model {
     /// # Errors
     /// As [`KnownMeans::new`], and where a split asks about one of these columns together with another.
     fn known_means(&self, known: &[u32]) -> Result<KnownMeans> {
+        let are_counted = |tree: &Tree| tree.leaves().len() == 1 || tree.leaves().iter().any(|leaf| leaf.count > 0);
+        if !self.trees.iter().all(are_counted) {
+            return Err(uncounted());
+        }
         let (trees, players) = self.explained();
         let in_set = players_of(&players, known).map_err(|columns| {
             let names = |is_known: bool| -> String {
