@@ -111,9 +111,9 @@ test-python: build $(VENV)/.setup-test ## Test the expressions with the newest P
 
 # What a plugin does whatever Polars it is loaded into: how accurate models are beside the peers', what memory they ask for, how work is
 # interrupted (which Polars 1 does itself), what becomes of threads in forked processes, how processes of a fit find each other and who
-# starts them, and what other engines make of models, which are written for them from JSON or called by them with Arrow arrays.
+# starts them, what models of other libraries come to, and what other engines make of ours, written from JSON or called with Arrow arrays.
 OF_THE_ENGINE := peers test_peers.py test_memory_limit.py test_interrupt.py test_processes.py test_collective.py test_ray.py test_dask.py \
-	test_onnx.py test_case_sql.py test_engines.py test_peer_forms.py
+	test_onnx.py test_case_sql.py test_engines.py test_peer_forms.py test_import.py
 
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
 	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "of", polars.__file__, "with", tg.__file__)'
