@@ -285,10 +285,10 @@ def interval(
         dtype = None if isinstance(part["model"], bytes) else _quantile_dtype(alpha)
         low, high = _quantiles(predict(part["model"], *features, dtype=dtype, device=device), alpha)
         # Moved towards each other they may cross: then the interval is the point between.
-        middle = (low + high) / 2
+        middle, cross = (low + high) / 2, offset < -(high - low) / 2
         return pl.struct(
-            lower=pl.when(offset < -(high - low) / 2).then(middle).otherwise(low - offset),
-            upper=pl.when(offset < -(high - low) / 2).then(middle).otherwise(high + offset),
+            lower=pl.when(cross).then(middle).otherwise(low - offset),
+            upper=pl.when(cross).then(middle).otherwise(high + offset),
         ).alias("interval")
     predicted_one = predict(part["model"], *features, device=device)
     return pl.struct(lower=predicted_one - offset, upper=predicted_one + offset).alias("interval")
@@ -377,17 +377,9 @@ def _rank_value(scores: pl.Series, alpha: float) -> float:
 
 def _group_offsets(group: pl.Series, score: pl.Series, alpha: float) -> bytes:
     """The offset of each group as JSON; infinity is null there."""
-    found = (
-        pl.DataFrame([group.alias("group"), score.alias("score")])
-        .group_by("group")
-        .agg(pl.col("score").sort())
-        .sort("group")
-    )
-    pairs = [
-        [group, scores[rank - 1] if (rank := _rank(len(scores), alpha)) <= len(scores) else None]
-        for group, scores in found.iter_rows()
-    ]
-    return json.dumps(pairs).encode()
+    found = pl.DataFrame([group.alias("group"), score.alias("score")]).group_by("group").agg("score").sort("group")
+    offsets = [(group, _rank_value(pl.Series(scores, dtype=pl.Float64), alpha)) for group, scores in found.iter_rows()]
+    return json.dumps([[group, None if math.isinf(offset) else offset] for group, offset in offsets]).encode()
 
 
 def _offset_of_group(value: bytes, frame: pl.DataFrame) -> pl.Series:
