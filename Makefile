@@ -24,12 +24,17 @@ OLDEST := build/oldest
 ADVISORIES := cargo run --quiet --manifest-path .ci/advisories/Cargo.toml --target-dir target/advisories -- build/advisory-db
 CUDA ?= $(if $(wildcard /dev/nvidiactl),1)
 override CUDA := $(filter-out 0,$(CUDA))
-BUILT := $(VENV)/$(if $(CUDA),.build-cuda,.build)
+# What the tests are built with: an integer that overflows ends the test, as does an assertion that fails. Crates of others stay as they
+# are. CHECKED=1 builds the plugin so, of the same crates as the engine's tests; `make test` does.
+CHECKS := CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
+BUILT := $(VENV)/.build$(if $(CUDA),-cuda)$(if $(CHECKED),-checked)
+MATURIN := $(if $(CHECKED),$(CHECKS)) $(BIN)/maturin
 unexport DATA TARGET
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
 
-ENGINE := -p taiga-core -p taiga-cpu -p taiga-engine -p taiga-testing $(if $(CUDA),-p taiga-cuda -p taiga-kernels)
-FEATURES := $(if $(CUDA),--features taiga-engine/cuda)
+# With the plugin's package among them, though it has no tests, crates get the same features as in the plugin's build, and none is built twice.
+PACKAGES := -p polars-taiga -p taiga-core -p taiga-cpu -p taiga-engine -p taiga-testing \
+	$(if $(CUDA),-p taiga-cuda -p taiga-kernels --features taiga-engine/cuda,--no-default-features)
 SOURCES := Cargo.toml Cargo.lock pyproject.toml LICENSE-THIRD-PARTY $(shell find src kernels -type f -not -path '*/tests/*' -not -path '*/benches/*')
 PYTHON_SOURCES := $(shell find python -type f -name '*.py*' 2>/dev/null)
 
@@ -60,15 +65,18 @@ $(VENV)/.nvcc: $(VENV)/.setup
 
 build: $(BUILT) ## Build the plugin and install it into .venv
 
-kernels: $(VENV)/.build-cuda ## Build the plugin with its GPU kernels, where this machine has no GPU too
+kernels: $(VENV)/.build-cuda$(if $(CHECKED),-checked) ## Build the plugin with its GPU kernels, where this machine has no GPU too
 
-$(VENV)/.build: $(VENV)/.setup $(SOURCES)
-	$(BIN)/maturin develop --release --strip --no-default-features
+# One plugin lies in .venv. That with kernels serves where none are asked for.
+$(VENV)/.build $(VENV)/.build-checked: $(VENV)/.setup $(SOURCES)
+	@rm -f $(VENV)/.build*
+	$(MATURIN) develop --release --strip --no-default-features
 	@touch $@
 
-$(VENV)/.build-cuda: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
-	$(BIN)/maturin develop --release --strip
-	@touch $(VENV)/.build $@
+$(VENV)/.build-cuda $(VENV)/.build-cuda-checked: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
+	@rm -f $(VENV)/.build*
+	$(MATURIN) develop --release --strip
+	@touch $(subst -cuda,,$@) $@
 
 demo: build ## Run the main job on real data; your own: make demo DATA=file.csv TARGET=column
 	@$(BIN)/python examples/demo.py $(if $(DATA),--data '$(DATA)') $(if $(TARGET),--target '$(TARGET)')
@@ -80,26 +88,22 @@ examples: build ## Run the numbered examples, two at a time
 # Kernels for one architecture, beside the PTX of the oldest: that they compile is seen by that. `make wheel` has all.
 test: export TAIGA_CUDA_ARCHITECTURES ?= 90
 test: ## Lint, compile the kernels, and run every test
-	$(MAKE) --no-print-directory CUDA=1 --jobs 2 prepare
-	$(MAKE) --no-print-directory CUDA=1 --jobs 3 --output-sync=target lint-others lint-rust build-tests
-	$(MAKE) --no-print-directory CUDA=1 test-all
+	$(MAKE) --no-print-directory CUDA=1 CHECKED=1 --jobs 2 prepare
+	$(MAKE) --no-print-directory CUDA=1 CHECKED=1 --jobs 3 --output-sync=target lint-others lint-rust build-tests
+	$(MAKE) --no-print-directory CUDA=1 CHECKED=1 test-all
 
 prepare: build $(VENV)/.setup-test
 
 test-all: test-rust test-python test-oldest
 
-# The programs of tests that a machine without a GPU runs; those of others are compiled by clippy alone, which takes a fifth of the time.
-NEED_GPU := cuda cuda_auto cuda_memory cuda_several_gpus
-RUN_WITHOUT_GPU := suite $(filter-out $(NEED_GPU),$(basename $(notdir $(wildcard src/engine/tests/*.rs))))
-
-CHECKED := cargo test --profile checked $(ENGINE) $(FEATURES) --lib $(patsubst %,--test %,$(RUN_WITHOUT_GPU))
-
+# Programs of tests that need a GPU are not among these (`test = false` in src/engine/Cargo.toml); clippy alone compiles them.
 build-tests: $(if $(CUDA),$(VENV)/.nvcc)
-	$(CHECKED) --no-run
+	$(CHECKS) cargo test --release $(PACKAGES) --no-run
 
-test-rust: build-tests ## Test the engine and the kernels, doctests included, overflows checked; no Python, no Polars
-	$(CHECKED)
-	cargo test --profile checked $(ENGINE) $(FEATURES) --doc
+ONLY ?=
+
+test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; some: ONLY='--test suite forest'
+	$(CHECKS) cargo test --release $(PACKAGES) $(ONLY)
 
 # A file's tests in one process, since they share what they fit; in the order of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -121,15 +125,15 @@ test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pypr
 
 # The wheel goes into a second environment with the lower bound of the dependency on Polars. All else that tests import comes from the
 # first one: a path to that is looked through behind what the second has of its own.
-PACKAGES := import sysconfig; print(sysconfig.get_path("purelib"))
+SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 
 $(OLDEST)/.setup: $(BUILT) $(VENV)/.setup-test $(PYTHON_SOURCES)
 	rm -rf build/wheel $(OLDEST)
-	$(BIN)/maturin build --release --strip $(if $(CUDA),,--no-default-features) --interpreter $(BIN)/python --out build/wheel
+	$(MATURIN) build --release --strip $(if $(CUDA),,--no-default-features) --interpreter $(BIN)/python --out build/wheel
 	$(BIN)/python -m venv $(OLDEST)
 	oldest="$$(sed -nE 's/.*"polars *>= *([0-9.]+).*/\1/p' pyproject.toml | head -n 1)" && test -n "$$oldest" \
 		&& $(OLDEST)/bin/python -m pip install --quiet "polars==$$oldest" build/wheel/*.whl
-	$(BIN)/python -c '$(PACKAGES)' > "$$($(OLDEST)/bin/python -c '$(PACKAGES)')/newest.pth"
+	$(BIN)/python -c '$(SITE)' > "$$($(OLDEST)/bin/python -c '$(SITE)')/newest.pth"
 	@touch $@
 
 wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, kernels for all architectures inside
@@ -137,7 +141,7 @@ wheel: $(VENV)/.setup $(VENV)/.nvcc ## Build the wheel to release into dist/, ke
 
 # The plugin is checked with the settings that maturin gives PyO3: with others, PyO3 and all of
 # Polars behind it would be built again.
-MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
+AS_MATURIN := PYO3_BUILD_EXTENSION_MODULE=1 PYO3_CONFIG_FILE="$$(ls -t $(CURDIR)/target/maturin/pyo3-config-*.txt | head -n 1)"
 
 lint: build $(VENV)/.setup-test lint-others lint-rust ## Formatting, clippy, ruff, mypy, licences, advisories, layers and names of kernels
 
@@ -156,9 +160,8 @@ lint-others:
 	$(BIN)/python .ci/kernels.py
 
 lint-rust:
-	$(MATURIN) cargo clippy --quiet --release -p polars-taiga $(if $(CUDA),,--no-default-features) -- -D warnings
+	$(AS_MATURIN) cargo clippy --quiet --release $(PACKAGES) --all-targets -- -D warnings
 	cargo clippy --quiet --release -p taiga-engine -- -D warnings
-	cargo clippy --quiet --release $(ENGINE) $(FEATURES) --all-targets -- -D warnings
 
 # Tests of a GPU are ignored unless asked for; these are for hand: all 2^32 arguments, and times.
 AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
