@@ -6,6 +6,8 @@ import itertools
 import json
 import math
 import warnings
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import catboost
@@ -202,6 +204,14 @@ def test_lightgbm_with_categories() -> None:
         assert_equal(model.predict(rows).to_numpy(), wanted, 1e-14)
 
 
+def cbm(booster: Any) -> bytes:
+    """The file that CatBoost writes unless told otherwise."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "model.cbm"
+        booster.save_model(str(path))
+        return path.read_bytes()
+
+
 CATBOOST: list[tuple[str, dict[str, Any]]] = [
     *(("number", {"loss_function": o}) for o in ("RMSE", "MAE", "Quantile:alpha=0.3", "RMSEWithUncertainty")),
     ("positive", {"loss_function": "Poisson"}),
@@ -214,7 +224,7 @@ CATBOOST: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("target", "params"), CATBOOST, ids=lambda x: x if isinstance(x, str) else x["loss_function"])
 def test_catboost(target: str, params: dict[str, Any]) -> None:
-    """Proves it for losses, shapes of trees and both sides of missing values."""
+    """Proves it for losses, shapes of trees and both sides of missing values, of an object and of its binary file."""
     for policy, nan_mode in itertools.product(("SymmetricTree", "Depthwise", "Lossguide"), ("Min", "Max")):
         x, targets = table(len(policy), missing=True)
         common = {"iterations": 4, "depth": 4, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
@@ -222,9 +232,9 @@ def test_catboost(target: str, params: dict[str, Any]) -> None:
         if policy != "SymmetricTree" and params["loss_function"] == "MultiClassOneVsAll":
             continue
         booster.fit(x, targets[target])
-        model = tg.import_model(booster)
-        rows = around(model, missing=True)
-        assert_equal(ours(model, rows, output="raw"), booster.predict(rows, prediction_type="RawFormulaVal"), 1e-14)
+        for model in (tg.import_model(booster), tg.import_model(cbm(booster))):
+            rows = around(model, missing=True)
+            assert_equal(ours(model, rows, output="raw"), booster.predict(rows, prediction_type="RawFormulaVal"), 1e-14)
 
 
 def test_catboost_with_categories() -> None:
@@ -241,11 +251,29 @@ def test_catboost_with_categories() -> None:
         booster.fit(frame, y, cat_features=[1, 2])
         known = {"1": [f"k{i}" for i in range(30)], "2": [f"f{i}" for i in range(3)]}
         model = tg.import_model(booster, categories=known)
+        with pytest.raises(ValueError, match="knows the hashes of categories and not their texts"):
+            tg.import_model(cbm(booster))
         test = [[float(v), f"k{i % 33}", f"f{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
         rows = pl.DataFrame(test, schema=["0", "1", "2"], orient="row")
         raw = model.predict(rows, output="raw")
         found = raw.struct.unnest().to_numpy() if raw.dtype == pl.Struct else raw.to_numpy()
         assert_equal(found, booster.predict(test, prediction_type="RawFormulaVal"), 1e-14)
+
+
+def test_catboost_files_tell_the_categories_that_stand_alone(tmp_path: Path) -> None:
+    """Proves it of a binary file by its name, for splits by one category against the others, with unknown ones."""
+    rng = np.random.default_rng(9)
+    kinds, few = rng.integers(0, 9, TRAINING), rng.integers(0, 3, TRAINING)
+    frame = [[f"k{k}", float(v), f"{f}"] for v, k, f in zip(rng.normal(size=TRAINING), kinds, few, strict=True)]
+    booster = catboost.CatBoostClassifier(
+        iterations=8, depth=4, verbose=0, thread_count=1, one_hot_max_size=10, allow_writing_files=False
+    ).fit(frame, np.array(["no", "yes"])[(kinds % 3 + few > 2) * 1], cat_features=[0, 2])
+    booster.save_model(str(tmp_path / "model.cbm"))
+    model = tg.Model.load(tmp_path / "model.cbm")
+    test = [[f"k{i % 11}", float(v), f"{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
+    rows = pl.DataFrame(test, schema=model.features, orient="row")
+    assert_equal(model.predict(rows).to_numpy(), booster.predict_proba(test)[:, 1], 1e-14)
+    assert model.predict(rows, output="class").to_list() == booster.predict(test).tolist()
 
 
 FORESTS = [
@@ -410,6 +438,7 @@ def test_damaged_files_are_errors() -> None:
 
     files = [bytes(booster.save_raw("json")), bytes(booster.save_raw("ubj")), light.model_to_string().encode()]
     files.append(json.dumps({k: v for k, v in json.loads(_bytes_of(cat)[0]).items() if k != "model_info"}).encode())
+    files.append(cbm(cat))
     rng = np.random.default_rng(0)
     faults: list[str] = []
     for file in files:

@@ -42,7 +42,7 @@ def import_model(
         An object: a `Booster` or an estimator of `xgboost` or `lightgbm`, a model of `catboost`, of `scikit-learn` a
         fitted `RandomForest`, `ExtraTrees`, `GradientBoosting`, `HistGradientBoosting`, decision tree or
         `IsolationForest`. Or a file's bytes, or a path: JSON or UBJSON of XGBoost (1.0 to 3.2), text of LightGBM (2 to
-        4), JSON of CatBoost.
+        4), JSON or cbm of CatBoost.
     features
         The columns' names, in the order in which the library knows them; default those that it tells, else `f0`, `f1`.
     categories

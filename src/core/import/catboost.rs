@@ -1,9 +1,11 @@
-//! Models of CatBoost in JSON.
+//! Models of CatBoost in JSON, or in its binary format ([`cbm`]).
 //!
 //! Values are rounded to f32 and compared with f32 borders; missing ones go left or right by the column (`nan_value_treatment`). The file knows
 //! categories by a hash of their text; what texts these are it tells where it was saved with `pool=`. A statistic of a single column
 //! is a number for each category, so a split by it is a set of categories, and stands in our model as one. Those of several columns are
 //! an error.
+
+mod cbm;
 
 use super::foreign::{Foreign, ForeignColumn, ForeignTree, Predicts, RawNode, Shape, Test};
 use super::rounding::border_at_most;
@@ -156,7 +158,7 @@ struct NodeIn {
     weight: Option<f64>,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Deserialize)]
 struct SplitIn {
     split_type: String,
     border: Option<f32>,
@@ -212,8 +214,19 @@ fn meaning(name: &str, outputs: usize) -> Result<(LossKind, Predicts)> {
 ///
 /// # Errors
 /// As [`super::import`].
-pub fn read_json(text: &str, mut told: Told) -> Result<Imported> {
-    let file: File = serde_json::from_str(text).map_err(|e| wrong(format!("the JSON can't be read: {e}")))?;
+pub fn read_json(text: &str, told: Told) -> Result<Imported> {
+    model(serde_json::from_str(text).map_err(|e| wrong(format!("the JSON can't be read: {e}")))?, told)
+}
+
+/// Reads a cbm file, of which these are the bytes after its four letters.
+///
+/// # Errors
+/// As [`super::import`].
+pub fn read_cbm(bytes: &[u8], told: Told) -> Result<Imported> {
+    model(cbm::read(bytes)?, told)
+}
+
+fn model(file: File, mut told: Told) -> Result<Imported> {
     let info = file.features_info;
     if !info.text_features.is_empty() || !info.embedding_features.is_empty() {
         return Err(wrong("it has features of text or embeddings, which a model here can't"));

@@ -1,5 +1,5 @@
 //! Models of other libraries, read from their own files: XGBoost's JSON and UBJSON ([`xgboost`]), LightGBM's text ([`lightgbm`]),
-//! CatBoost's JSON ([`catboost`]); and trees in plain arrays, which Python makes of fitted objects of scikit-learn ([`arrays`]).
+//! CatBoost's JSON and cbm ([`catboost`]); and trees in plain arrays, which Python makes of fitted objects of scikit-learn ([`arrays`]).
 //!
 //! Each reader makes a [`foreign::Foreign`]: trees whose tests are ours already (`x > border`, a set of categories), with where missing
 //! values go at each node. [`foreign`] checks that these are trees and makes a model of them, which is like any other from then on. What a
@@ -73,12 +73,12 @@ pub fn import(bytes: &[u8], told: Told) -> Result<Imported> {
             }
         }
         [b't', b'r', b'e', b'e', b'\n' | b'\r', ..] => lightgbm::read_text(text()?, told),
-        [b'C', b'B', b'M', b'1', ..] => Err(fault("CatBoost", "cbm files are not read: save the model with format=\"json\"")),
+        [b'C', b'B', b'M', b'1', rest @ ..] => catboost::read_cbm(rest, told),
         [b'b', b'i', b'n', b'f', ..] => {
             Err(fault("XGBoost", "this is the binary format that XGBoost has given up: save the model as JSON or UBJSON"))
         }
         _ => Err(Error::Model(
-            "import: these bytes are neither XGBoost's JSON or UBJSON, nor LightGBM's text, nor CatBoost's JSON, nor a model of polars-taiga"
+            "import: these bytes are neither XGBoost's JSON or UBJSON, nor LightGBM's text, nor CatBoost's JSON or cbm, nor a model of polars-taiga"
                 .into(),
         )),
     }
