@@ -56,7 +56,8 @@ pub fn read_text(text: &str, told: Told) -> Result<Imported> {
     let mut categories: Vec<Vec<LabelIn>> = vec![];
     let (mut is_whole, mut is_tree) = (false, false);
     for line in text.lines().skip(1) {
-        if line == "end of trees" {
+        // The first files of v2 have no line for the end, and go on with this.
+        if line == "end of trees" || line == "feature importances:" {
             (is_whole, is_tree) = (true, false);
         } else if let Some(json) = line.strip_prefix("pandas_categorical:") {
             let read: Option<Vec<Vec<LabelIn>>> = serde_json::from_str(json).map_err(|e| wrong(format!("pandas_categorical: {e}")))?;
