@@ -143,6 +143,12 @@ def test_xgboost_with_categories() -> None:
         kind = pl.Series([None if math.isnan(c) else int(c) for c in test[:, 1]], dtype=pl.Int32)
         rows = pl.DataFrame({"x": test[:, 0], "kind": kind})
         assert_equal(model.predict(rows).to_numpy(), wanted, 1e-6)
+        # As XGBoost 1.4 wrote splits by categories.
+        file = json.loads(booster.save_raw("json"))
+        for tree in file["learner"]["gradient_booster"]["model"]["trees"]:
+            for node in tree["categories_nodes"]:
+                tree["split_conditions"][node] = math.nan
+        assert tg.import_model(json.dumps(file).encode(), features=["x", "kind"]).to_bytes() == model.to_bytes()
         named = tg.import_model(booster, features=["x", "kind"], categories={"kind": [f"k{i}" for i in range(40)]})
         texts = rows.with_columns(pl.format("k{}", "kind").alias("kind"))
         assert_equal(named.predict(texts).to_numpy(), wanted, 1e-6)
@@ -198,6 +204,9 @@ def test_lightgbm_with_categories() -> None:
         own = {"verbose": -1, "num_threads": 1, "min_data_per_group": 5, "max_cat_to_onehot": 1 + number, "cat_l2": 1.0}
         booster = lightgbm.train(own, lightgbm.Dataset(frame, y), 5)
         model = tg.import_model(booster)
+        # The first files of version 2 had no line for the end of the trees.
+        older = booster.model_to_string().replace("version=v4", "version=v2").replace("end of trees\n", "")
+        assert tg.import_model(older.encode()).to_json() == model.to_json().replace("LightGBM v4", "LightGBM v2")
         test = pd.DataFrame({"x": rng.normal(size=63), "kind": [*(f"k{i}" for i in range(61)), "new", None]})
         wanted = booster.predict(test.assign(kind=pd.Categorical(test["kind"])))
         rows = pl.DataFrame({"x": test["x"].to_numpy(), "kind": test["kind"].tolist()})

@@ -21,6 +21,7 @@ use crate::learners::boosting::model::Model;
 use crate::learners::forest::Forest;
 use crate::model::from_json::LabelIn;
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// A model that was read.
@@ -64,11 +65,11 @@ pub fn import(bytes: &[u8], told: Told) -> Result<Imported> {
     match &bytes[start..] {
         [b'{', rest @ ..] if ubj::claims(rest) => xgboost::read_ubj(&bytes[start..], told),
         [b'{', ..] => {
-            let text = text()?;
-            match json_kind(text)? {
-                Kind::XGBoost => xgboost::read_json(text, told),
-                Kind::CatBoost => catboost::read_json(text, told),
-                Kind::Arrays => arrays::read_json(text, told),
+            let text = numbers_of_json(text()?);
+            match json_kind(&text)? {
+                Kind::XGBoost => xgboost::read_json(&text, told),
+                Kind::CatBoost => catboost::read_json(&text, told),
+                Kind::Arrays => arrays::read_json(&text, told),
                 Kind::None => Err(Error::Model("import: the JSON is none of XGBoost's or CatBoost's models".into())),
             }
         }
@@ -82,6 +83,34 @@ pub fn import(bytes: &[u8], told: Told) -> Result<Imported> {
                 .into(),
         )),
     }
+}
+
+/// JSON in which the numbers that JSON does not have, and XGBoost writes, stand as texts: `NaN`, `Infinity`, `-Infinity`.
+fn numbers_of_json(text: &str) -> Cow<'_, str> {
+    if !text.contains("NaN") && !text.contains("Infinity") {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + text.len() / 8);
+    let (mut rest, mut is_text) = (text, false);
+    while let Some(at) = rest.find(['"', '\\', 'N', 'I', '-']) {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let word = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| !is_text && rest.starts_with(word));
+        let taken = match (word, rest.as_bytes()[0]) {
+            (Some(word), _) => word.len(),
+            // What is behind a backslash in a text ends none.
+            (None, b'\\') => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
+            (None, first) => {
+                is_text ^= first == b'"';
+                1
+            }
+        };
+        let quote = if word.is_some() { "\"" } else { "" };
+        out.extend([quote, &rest[..taken], quote]);
+        rest = &rest[taken..];
+    }
+    out.push_str(rest);
+    Cow::Owned(out)
 }
 
 enum Kind {
@@ -107,4 +136,19 @@ fn json_kind(text: &str) -> Result<Kind> {
         Fields { taiga_arrays: Some(_), .. } => Kind::Arrays,
         _ => Kind::None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers_of_json;
+
+    #[test]
+    fn words_for_numbers_become_texts() {
+        let json = r#"{"NaN\"-Infinity":[NaN,-Infinity,-1,Infinity],"Infinity":"NaN\\","x":NaN}"#;
+        let wanted = r#"{"NaN\"-Infinity":["NaN","-Infinity",-1,"Infinity"],"Infinity":"NaN\\","x":"NaN"}"#;
+        assert_eq!(numbers_of_json(json), wanted);
+        for text in ["", "[1]", "NaN\\", "\\", "Infinity\\é", "NaN\""] {
+            assert!(numbers_of_json(text).len() >= text.len());
+        }
+    }
 }

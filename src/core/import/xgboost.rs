@@ -80,6 +80,41 @@ impl<'de> Deserialize<'de> for Flags {
     }
 }
 
+/// f32s, of which those that JSON has no numbers for stand as text.
+#[derive(Default)]
+struct Floats(Vec<f32>);
+
+impl<'de> Deserialize<'de> for Floats {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        struct Float(f32);
+        struct Number;
+        impl Visitor<'_> for Number {
+            type Value = Float;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number")
+            }
+            fn visit_i64<E>(self, x: i64) -> std::result::Result<Float, E> {
+                Ok(Float(x as f32))
+            }
+            fn visit_u64<E>(self, x: u64) -> std::result::Result<Float, E> {
+                Ok(Float(x as f32))
+            }
+            fn visit_f64<E>(self, x: f64) -> std::result::Result<Float, E> {
+                Ok(Float(x as f32))
+            }
+            fn visit_str<E: serde::de::Error>(self, x: &str) -> std::result::Result<Float, E> {
+                x.parse().map(Float).map_err(|_| E::custom(format!("{x:?} is no number")))
+            }
+        }
+        impl<'de> Deserialize<'de> for Float {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+                d.deserialize_any(Number)
+            }
+        }
+        Vec::<Float>::deserialize(d).map(|all| Floats(all.into_iter().map(|x| x.0).collect()))
+    }
+}
+
 #[derive(Deserialize)]
 struct File {
     learner: Learner,
@@ -170,7 +205,7 @@ struct TreeIn {
     left_children: Vec<i32>,
     right_children: Vec<i32>,
     split_indices: Vec<u32>,
-    split_conditions: Vec<f32>,
+    split_conditions: Floats,
     default_left: Flags,
     #[serde(default)]
     split_type: Flags,
@@ -187,7 +222,7 @@ struct TreeIn {
     #[serde(default)]
     loss_changes: Vec<f32>,
     #[serde(default)]
-    base_weights: Vec<f32>,
+    base_weights: Floats,
     leaf_weights: Option<Vec<f32>>,
     tree_param: TreeParam,
 }
@@ -367,7 +402,7 @@ impl TreeIn {
     fn tree(self, output: usize, weight: f32) -> std::result::Result<ForeignTree, String> {
         let n = self.left_children.len();
         let width = usize::try_from(self.tree_param.size_leaf_vector.0).unwrap_or(0).max(1);
-        let lengths = [self.right_children.len(), self.split_indices.len(), self.split_conditions.len(), self.default_left.0.len()];
+        let lengths = [self.right_children.len(), self.split_indices.len(), self.split_conditions.0.len(), self.default_left.0.len()];
         if n == 0 || lengths.iter().any(|len| *len != n) {
             return Err(format!("its fields have {n} and {lengths:?} nodes"));
         }
@@ -390,11 +425,11 @@ impl TreeIn {
             let (left, right) = (self.left_children[i], self.right_children[i]);
             if left == -1 {
                 if width == 1 {
-                    values.push((weight * self.split_conditions[i]) as f64);
+                    values.push((weight * self.split_conditions.0[i]) as f64);
                 } else {
                     let (from, at) = match &self.leaf_weights {
                         Some(all) => (all, usize::try_from(right).unwrap_or(usize::MAX)),
-                        None => (&self.base_weights, i),
+                        None => (&self.base_weights.0, i),
                     };
                     let at = at.checked_mul(width).ok_or("a leaf's values are beyond all of them")?;
                     let own = from.get(at..at.saturating_add(width)).ok_or("a leaf's values are beyond all of them")?;
@@ -407,7 +442,7 @@ impl TreeIn {
             }
             let child = |c: i32| usize::try_from(c).map_err(|_| format!("node {i} leads to node {c}"));
             let test = match (self.split_type.0.get(i).copied().unwrap_or(0), segment) {
-                (0, _) => Test::not(border_below(self.split_conditions[i])),
+                (0, _) => Test::not(border_below(self.split_conditions.0[i])),
                 (1, Some(range)) => Test::OneOf(self.categories[range].to_vec()),
                 (1, None) => Test::OneOf(vec![]),
                 (other, _) => return Err(format!("node {i} is of the kind {other}")),
