@@ -1,12 +1,13 @@
-"""Several targets in one tree beside a model each: `python -m benchmarks.targets [--targets 2,5,20] [--rows 100000]`.
+"""Several targets in one tree, or with a tree each in one fit, beside a model each: `python -m benchmarks.targets`.
 
-Tables of 28 features from a seed. Targets are mixtures of a few functions of the features, as several measurements of
-one thing are, or (`--apart`) each has functions of its own. Every fit has as many rounds, the same rate and trees of
-the same depth; with `--stop 50` a fit ends as soon as a tenth of its rows, which no tree sees, have not got better for
-50 rounds (`--rounds` is the most then), and each model of its own so. On held-out rows: the error, the mean over the
-targets of the root of the mean squared error in units of the target's deviation, beside that of one model each; and the
-seconds of the fit (from a Polars frame, preparation counted), the least of the seeds; `--device cuda` fits ours on a
-GPU. The peers: XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`.
+Options: `[--targets 2,5,20] [--rows 100000]`. Tables of 28 features from a seed. Targets are mixtures of a few
+functions of the features, as several measurements of one thing are, or (`--apart`) each has functions of its own.
+Every fit has as many rounds, the same rate and trees of the same depth; with `--stop 50` a fit ends as soon as a
+tenth of its rows, which no tree sees, have not got better for 50 rounds (`--rounds` is the most then), and each model
+of its own so. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units
+of the target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
+counted), the least of the seeds; `--device cuda` fits ours on a GPU. The peers: XGBoost's `multi_output_tree`,
+CatBoost's `MultiRMSE`.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def main() -> None:
         print(f"\n{args.rows:,} x {FEATURES}, {count} targets{', apart' * args.apart}, {rounds}\n")
         print("| | error | to a model each | seconds | to a model each |\n|---|---|---|---|---|")
         for name, lines in found.items():
-            each = found.get(name.replace("one tree", "a model each"), lines)
+            each = found.get(f"{name.split(',')[0]}, a model each", lines)
             (error, seconds), (error_each, seconds_each) = (
                 (float(np.mean([e for e, _ in of])), min(s for _, s in of)) for of in (lines, each)
             )
@@ -112,9 +113,9 @@ def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
         stop = {"eval": "held", "early_stopping": args.stop} if args.stop else {}
         return {"policy": policy, **size, "rounds": args.rounds, **stop, **own}
 
-    def one_tree(policy: str) -> Fit:
+    def together(policy: str, strategy: str) -> Fit:
         def fit(frame: pl.DataFrame) -> Predict:
-            model = frame.taiga.fit_gbdt(pl.struct(targets), *names, **params(policy))
+            model = frame.taiga.fit_gbdt(pl.struct(targets), *names, multi_strategy=strategy, **params(policy))
             return lambda test: test.select(tg.predict(model)).to_series().struct.unnest().to_numpy()
 
         return fit
@@ -128,7 +129,9 @@ def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
 
     out: dict[str, Fit] = {}
     for policy in args.policies.split(","):
-        out |= {f"{policy}, a model each": model_each(policy), f"{policy}, one tree": one_tree(policy)}
+        out[f"{policy}, a model each"] = model_each(policy)
+        out[f"{policy}, one tree"] = together(policy, "one_tree")
+        out[f"{policy}, a tree each"] = together(policy, "tree_each")
     return out | (peers(args, names, targets) if args.peers else {})
 
 

@@ -205,7 +205,8 @@ def test_lightgbm_with_categories() -> None:
         booster = lightgbm.train(own, lightgbm.Dataset(frame, y), 5)
         model = tg.import_model(booster)
         # The first files of version 2 had no line for the end of the trees.
-        older = booster.model_to_string().replace("version=v4", "version=v2").replace("end of trees\n", "")
+        older = booster.model_to_string().replace("version=v4", "version=v2")
+        older = older.replace("end of trees\n", "").replace("feature_importances:", "feature importances:")
         assert tg.import_model(older.encode()).to_json() == model.to_json().replace("LightGBM v4", "LightGBM v2")
         test = pd.DataFrame({"x": rng.normal(size=63), "kind": [*(f"k{i}" for i in range(61)), "new", None]})
         wanted = booster.predict(test.assign(kind=pd.Categorical(test["kind"])))
@@ -260,29 +261,13 @@ def test_catboost_with_categories() -> None:
         booster.fit(frame, y, cat_features=[1, 2])
         known = {"1": [f"k{i}" for i in range(30)], "2": [f"f{i}" for i in range(3)]}
         model = tg.import_model(booster, categories=known)
-        with pytest.raises(ValueError, match="knows the hashes of categories and not their texts"):
+        with pytest.raises(ValueError, match="hashes of categories and not their texts"):
             tg.import_model(cbm(booster))
         test = [[float(v), f"k{i % 33}", f"f{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
         rows = pl.DataFrame(test, schema=["0", "1", "2"], orient="row")
         raw = model.predict(rows, output="raw")
         found = raw.struct.unnest().to_numpy() if raw.dtype == pl.Struct else raw.to_numpy()
         assert_equal(found, booster.predict(test, prediction_type="RawFormulaVal"), 1e-14)
-
-
-def test_catboost_files_tell_the_categories_that_stand_alone(tmp_path: Path) -> None:
-    """Proves it of a binary file by its name, for splits by one category against the others, with unknown ones."""
-    rng = np.random.default_rng(9)
-    kinds, few = rng.integers(0, 9, TRAINING), rng.integers(0, 3, TRAINING)
-    frame = [[f"k{k}", float(v), f"{f}"] for v, k, f in zip(rng.normal(size=TRAINING), kinds, few, strict=True)]
-    booster = catboost.CatBoostClassifier(
-        iterations=8, depth=4, verbose=0, thread_count=1, one_hot_max_size=10, allow_writing_files=False
-    ).fit(frame, np.array(["no", "yes"])[(kinds % 3 + few > 2) * 1], cat_features=[0, 2])
-    booster.save_model(str(tmp_path / "model.cbm"))
-    model = tg.Model.load(tmp_path / "model.cbm")
-    test = [[f"k{i % 11}", float(v), f"{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
-    rows = pl.DataFrame(test, schema=model.features, orient="row")
-    assert_equal(model.predict(rows).to_numpy(), booster.predict_proba(test)[:, 1], 1e-14)
-    assert model.predict(rows, output="class").to_list() == booster.predict(test).tolist()
 
 
 FORESTS = [

@@ -644,8 +644,9 @@ class Model(Persisted):
     def load(cls, path: str | os.PathLike[str]) -> Model:
         """Read a file: one that `save` wrote, a text of `to_json`, or a model of another library.
 
-        Of other libraries: XGBoost's `.json` and `.ubj`, LightGBM's `.txt`, CatBoost's `.json` and `.cbm`; what the file is its
-        first bytes say. `tg.import_model` does the same with names, categories and labels that the file does not tell.
+        Of other libraries: XGBoost's `.json` and `.ubj`, LightGBM's `.txt`, CatBoost's `.json` and `.cbm`; what the
+        file is its first bytes say. `tg.import_model` does the same with names, categories and labels that the file
+        does not tell.
 
         Raises
         ------

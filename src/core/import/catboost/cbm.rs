@@ -36,10 +36,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
         return Err(wrong("it has features of text or embeddings, which a model here can't"));
     }
     if trees.length(7, 4)? > 0 {
-        return Err(wrong(
-            "a cbm file knows the hashes of categories and not their texts, which statistics of them are asked by: save it with \
-             format=\"json\" and pool=, or give `categories` with the model itself",
-        ));
+        return Err(no_texts());
     }
     let (features_info, bins) = features(&trees)?;
     let width = trees.i32(0, 0)?;
@@ -63,6 +60,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
 
 fn damaged(what: &str) -> crate::Error {
     wrong(format!("the cbm file is damaged: {what}"))
+}
+
+fn no_texts() -> crate::Error {
+    wrong(
+        "a cbm file knows the hashes of categories and not their texts: save the model with format=\"json\" and pool=, or give `categories` with \
+         the model itself",
+    )
 }
 
 /// What the file notes about how the model was made, each value a text, of which these are JSON.
@@ -116,7 +120,7 @@ fn features(trees: &Table<'_>) -> Result<(FeaturesInfo, Vec<SplitIn>)> {
         let (index, values, texts) = (place(&own, 0)?, own.numbers(1, i32::from_le_bytes)?, own.texts(2)?);
         let column = categorical_features.get_mut(index).ok_or_else(|| damaged("a split by a category is of no column"))?;
         if texts.len() != values.len() {
-            return Err(wrong("the cbm file does not tell the texts of its categories: save it with format=\"json\" and pool="));
+            return Err(no_texts());
         }
         column.values = values.iter().map(|v| i64::from(*v)).collect();
         for (value, text) in values.iter().zip(texts) {
