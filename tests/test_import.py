@@ -247,27 +247,44 @@ def test_catboost(target: str, params: dict[str, Any]) -> None:
             assert_equal(ours(model, rows, output="raw"), booster.predict(rows, prediction_type="RawFormulaVal"), 1e-14)
 
 
-def test_catboost_with_categories() -> None:
-    """Proves it for splits by one category and by statistics of them, with unknown ones."""
+def test_catboost_with_categories(tmp_path: Path) -> None:
+    """Proves it for splits by one category and by statistics of them, with unknown ones, by texts of every length."""
     rng = np.random.default_rng(8)
+    texts = [f"k{i}" + "é" * (i % 2) + "x" * (5 * i) for i in range(30)]
+    assert {len(text.encode()) // 16 for text in texts} > {0, 1, 2, 3, 4, 7}
     for number, loss in enumerate(("RMSE", "Logloss", "MultiClass")):
         kinds, few = rng.integers(0, 30, TRAINING), rng.integers(0, 3, TRAINING)
-        frame = [[float(v), f"k{k}", f"f{f}"] for v, k, f in zip(rng.normal(size=TRAINING), kinds, few, strict=True)]
+        frame = [[float(v), texts[k], f"{f}"] for v, k, f in zip(rng.normal(size=TRAINING), kinds, few, strict=True)]
         y = (kinds % 3 + few + rng.normal(size=TRAINING)).round().clip(0, 3 if loss == "MultiClass" else 1).astype(int)
-        booster = catboost.CatBoost(
-            {"iterations": 6, "depth": 4, "verbose": 0, "thread_count": 1, "loss_function": loss, "one_hot_max_size": 4}
-            | {"max_ctr_complexity": 1, "random_seed": number, "allow_writing_files": False}
-        )
-        booster.fit(frame, y, cat_features=[1, 2])
-        known = {"1": [f"k{i}" for i in range(30)], "2": [f"f{i}" for i in range(3)]}
-        model = tg.import_model(booster, categories=known)
-        with pytest.raises(ValueError, match="hashes of categories and not their texts"):
-            tg.import_model(cbm(booster))
-        test = [[float(v), f"k{i % 33}", f"f{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
-        rows = pl.DataFrame(test, schema=["0", "1", "2"], orient="row")
-        raw = model.predict(rows, output="raw")
-        found = raw.struct.unnest().to_numpy() if raw.dtype == pl.Struct else raw.to_numpy()
-        assert_equal(found, booster.predict(test, prediction_type="RawFormulaVal"), 1e-14)
+        test = [[float(v), (texts + ["new", ""])[i % 32], f"{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
+        rows = pl.DataFrame(test, schema=["0", "1", "2"], orient="row").with_columns(pl.col("2").cast(pl.Int32))
+        for one_hot in (4, 100):
+            booster = catboost.CatBoost(
+                {"iterations": 6, "depth": 4, "verbose": 0, "thread_count": 1, "loss_function": loss}
+                | {"one_hot_max_size": one_hot, "max_ctr_complexity": 1, "random_seed": number}
+                | {"allow_writing_files": False}
+            )
+            pool = catboost.Pool(frame, y, cat_features=[1, 2])
+            booster.fit(pool)
+            wanted = booster.predict(test, prediction_type="RawFormulaVal")
+            known = {"1": texts[::-1], "2": [2, 0, 1, 7]}
+            booster.save_model(str(tmp_path / "model.json"), format="json", pool=pool)
+            named = tg.Model.load(tmp_path / "model.json")
+            models = [(named, rows.with_columns(pl.col("2").cast(str)))]
+            models.append((tg.import_model(booster, categories=known), rows))
+            if one_hot == 100:
+                models.append((tg.import_model(cbm(booster), categories=known), rows))
+            else:
+                with pytest.raises(ValueError, match="are not read of a cbm file"):
+                    tg.import_model(cbm(booster), categories=known)
+            for model, of in models:
+                raw = model.predict(of, output="raw")
+                found = raw.struct.unnest().to_numpy() if raw.dtype == pl.Struct else raw.to_numpy()
+                assert_equal(found, wanted, 1e-14)
+            with pytest.raises(ValueError, match="categories of `1` and not all of their texts"):
+                tg.import_model(booster, categories={**known, "1": texts[3:]})
+            with pytest.raises(ValueError, match="`0`, whose categories are given, is none of its columns"):
+                tg.import_model(booster, categories={**known, "0": ["a"]})
 
 
 FORESTS = [

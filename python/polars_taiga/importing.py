@@ -7,7 +7,6 @@ import math
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from polars_taiga import _taiga
@@ -46,8 +45,8 @@ def import_model(
     features
         The columns' names, in the order in which the library knows them; default those that it tells, else `f0`, `f1`.
     categories
-        Of columns of categories, by name, the categories in the order of the numbers that the library gave them (of a
-        model of `catboost`, in any order). Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas);
+        Of columns of categories, by name, the categories in the order of the numbers that the library gave them (of
+        CatBoost, in any order). Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas);
         else columns are of these numbers.
     classes
         The class labels in the library's order; default those of an estimator, else 0, 1, …
@@ -85,10 +84,7 @@ def import_model(
         told["features"] = list(features)
     if categories is not None:
         told["categories"] = {name: list(own) for name, own in categories.items()}
-    data, known = _bytes_of(source, categories or {})
-    if categories is not None and data.lstrip()[:1] == b"{" and b'"features_info"' in data:
-        # CatBoost's file tells texts and no order.
-        del told["categories"]
+    data, known = _bytes_of(source)
     labels = classes if classes is not None else known
     if labels is not None:
         told["classes"] = [_plain(label) for label in labels]
@@ -100,9 +96,7 @@ def _plain(value: Any) -> Any:
     return value.item() if hasattr(value, "item") else value
 
 
-def _bytes_of(
-    source: object, categories: Mapping[str, Sequence[Any]] = MappingProxyType({})
-) -> tuple[bytes, Sequence[Any] | None]:
+def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
     """The file of a model, and the labels of its classes where the object knows them."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), None
@@ -116,7 +110,7 @@ def _bytes_of(
         if library == "lightgbm":
             return _of_lightgbm(own)
         if library == "catboost":
-            return _of_catboost(own, categories)
+            return _of_catboost(own)
         if library == "sklearn":
             return _of_sklearn(own)
     msg = f"import_model: {type(source).__name__} is no model of a library that is known here"
@@ -142,27 +136,10 @@ def _of_lightgbm(own: Any) -> tuple[bytes, Sequence[Any] | None]:
     return booster.model_to_string().encode(), labels
 
 
-def _of_catboost(own: Any, categories: Mapping[str, Sequence[Any]]) -> tuple[bytes, Sequence[Any] | None]:
-    pool = None
-    if categories:
-        import catboost
-
-        # What the categories' hashes are of, it tells of those that stand in some rows.
-        names, chosen = [str(name) for name in own.feature_names_], set(own.get_cat_feature_indices())
-        if unknown := set(categories) - {names[i] for i in chosen}:
-            msg = f"import_model: `{min(unknown)}`, whose categories are given, is none of its columns of categories"
-            raise ValueError(msg)
-        rows = [
-            [
-                0.0 if i not in chosen else str(of[row % len(of)]) if (of := categories.get(name)) else "0"
-                for i, name in enumerate(names)
-            ]
-            for row in range(max(map(len, categories.values())))
-        ]
-        pool = catboost.Pool(rows, cat_features=sorted(chosen), feature_names=names)
+def _of_catboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.json"
-        own.save_model(str(path), format="json", pool=pool)
+        own.save_model(str(path), format="json")
         # A cross-entropy's target is a share, and what it predicts is one.
         is_share = own.get_all_params().get("loss_function") == "CrossEntropy"
         labels = () if is_share else getattr(own, "classes_", ())

@@ -1,11 +1,12 @@
 //! Models of CatBoost in JSON, or in its binary format ([`cbm`]).
 //!
 //! Values are rounded to f32 and compared with f32 borders; missing ones go left or right by the column (`nan_value_treatment`). The file knows
-//! categories by a hash of their text; what texts these are it tells where it was saved with `pool=`. A statistic of a single column
+//! categories by a hash of their text ([`city`]); what texts these are it tells where it was saved with `pool=`, else who reads it does. A statistic of a single column
 //! is a number for each category, so a split by it is a set of categories, and stands in our model as one. Those of several columns are
 //! an error.
 
 mod cbm;
+mod city;
 
 use super::foreign::{Foreign, ForeignColumn, ForeignTree, Predicts, RawNode, Shape, Test};
 use super::rounding::border_at_most;
@@ -257,7 +258,7 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
     if told.classes.is_none() && predicts == Predicts::Classes {
         told.classes = class_params.and_then(|c| c.class_names);
     }
-    let tests = Tests::new(&info, &file.ctr_data)?;
+    let tests = Tests::new(&info, &file.ctr_data, &mut told)?;
     let width = outputs;
     let mut trees = vec![];
     for (t, tree) in symmetric.into_iter().enumerate() {
@@ -341,6 +342,26 @@ struct Tests {
     statistic_of: Vec<usize>,
 }
 
+/// Categories by the hashes of their texts, each once.
+fn hashed(labels: Vec<LabelIn>) -> std::result::Result<Vec<(u32, LabelIn)>, String> {
+    let mut out: Vec<(u32, LabelIn)> = vec![];
+    let mut texts = HashMap::new();
+    for label in labels {
+        let text = match &label {
+            LabelIn::Text(text) => text.clone(),
+            LabelIn::Integer(x) => x.to_string(),
+            LabelIn::Boolean(_) | LabelIn::Float(_) => return Err("the categories that are given are neither texts nor integers".into()),
+        };
+        let hash = city::hash_of(&text);
+        match texts.insert(hash, text.clone()) {
+            None => out.push((hash, label)),
+            Some(other) if other == text => {}
+            Some(other) => return Err(format!("the categories {other:?} and {text:?} have the same hash")),
+        }
+    }
+    Ok(out)
+}
+
 /// The hash of a combination of one category, which CatBoost counts as signed.
 fn of_one(hash: u32) -> u64 {
     const MULTIPLIER: u64 = 0x4906_ba49_4954_cb65;
@@ -393,7 +414,8 @@ impl CtrData {
 }
 
 impl Tests {
-    fn new(info: &FeaturesInfo, data: &HashMap<String, CtrData>) -> Result<Tests> {
+    /// Takes of what is told the categories.
+    fn new(info: &FeaturesInfo, data: &HashMap<String, CtrData>, told: &mut Told) -> Result<Tests> {
         let number = info.float_features.len() + info.categorical_features.len();
         let mut places: Vec<Option<ForeignColumn>> = (0..number).map(|_| None).collect();
         let mut place = |at: usize, name: &Option<String>, is_categorical: bool| {
@@ -413,30 +435,34 @@ impl Tests {
         }
         let mut columns: Vec<ForeignColumn> = places.into_iter().flatten().collect();
         let tables = data.iter().map(|(name, of)| Ok((name.as_str(), of.table()?))).collect::<Result<HashMap<&str, Table>>>()?;
-        let names: Vec<(u32, &str)> = info.cat_features_hash.iter().map(|h| (h.hash as u32, h.value.as_str())).collect();
+        let names: Vec<(u32, LabelIn)> = info.cat_features_hash.iter().map(|h| (h.hash as u32, LabelIn::Text(h.value.clone()))).collect();
         let mut seen = HashSet::new();
-        if let Some((_, text)) = names.iter().find(|(hash, _)| !seen.insert(*hash)) {
-            return Err(wrong(format!("the category {text:?} has the hash of another one")));
+        if let Some((hash, _)) = names.iter().find(|(hash, _)| !seen.insert(*hash)) {
+            return Err(wrong(format!("two categories have the hash {hash}")));
         }
         for (at, ((column, hashes), feature)) in cats.iter_mut().zip(&info.categorical_features).enumerate() {
             let of: HashSet<&str> = info.ctrs.iter().filter(|c| c.only_column() == Some(at)).map(|c| c.identifier.as_str()).collect();
             let own: Vec<&Table> = of.iter().filter_map(|name| tables.get(name)).collect();
             let values: HashSet<u32> = feature.values.iter().map(|v| *v as u32).collect();
             let is_known = |hash: u32| values.contains(&hash) || own.iter().any(|table| table.contains_key(&of_one(hash)));
-            let known: Vec<&(u32, &str)> = names.iter().filter(|(hash, _)| is_known(*hash)).collect();
+            let of = &mut columns[*column as usize];
+            let named = match told.categories.remove(&of.name) {
+                Some(labels) => hashed(labels).map_err(|what| wrong(format!("of `{}` {what}", of.name)))?,
+                None => names.clone(),
+            };
+            let known: Vec<(u32, LabelIn)> = named.into_iter().filter(|(hash, _)| is_known(*hash)).collect();
             *hashes = known.iter().map(|(hash, _)| *hash).collect();
             let of_hash: HashSet<u32> = hashes.iter().copied().collect();
             let all_there = values.iter().all(|hash| of_hash.contains(hash))
                 && own.iter().all(|table| table.len() == hashes.iter().filter(|hash| table.contains_key(&of_one(**hash))).count());
-            let of = &mut columns[*column as usize];
             if !all_there {
                 return Err(wrong(format!(
-                    "the file knows hashes of the categories of `{}` and not all of their texts: save it with pool=, or give `categories` \
-                     with the model itself",
+                    "the file knows hashes of the categories of `{}` and not all of their texts: give these as `categories`, or save it as \
+                     JSON with pool=",
                     of.name
                 )));
             }
-            of.categories = Some(known.iter().map(|(_, text)| LabelIn::Text((*text).to_string())).collect());
+            of.categories = Some(known.into_iter().map(|(_, label)| label).collect());
         }
         let statistic = |ctr: &CtrIn| {
             let at = ctr.only_column().ok_or("a split asks about a statistic of several columns: fit with max_ctr_complexity=1")?;

@@ -36,7 +36,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
         return Err(wrong("it has features of text or embeddings, which a model here can't"));
     }
     if trees.length(7, 4)? > 0 {
-        return Err(no_texts());
+        return Err(wrong("its statistics of categories are not read of a cbm file: save the model with format=\"json\""));
     }
     let (features_info, bins) = features(&trees)?;
     let width = trees.i32(0, 0)?;
@@ -60,13 +60,6 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
 
 fn damaged(what: &str) -> crate::Error {
     wrong(format!("the cbm file is damaged: {what}"))
-}
-
-fn no_texts() -> crate::Error {
-    wrong(
-        "a cbm file knows the hashes of categories and not their texts: save the model with format=\"json\" and pool=, or give `categories` with \
-         the model itself",
-    )
 }
 
 /// What the file notes about how the model was made, each value a text, of which these are JSON.
@@ -119,11 +112,8 @@ fn features(trees: &Table<'_>) -> Result<(FeaturesInfo, Vec<SplitIn>)> {
     for own in trees.tables(6)? {
         let (index, values, texts) = (place(&own, 0)?, own.numbers(1, i32::from_le_bytes)?, own.texts(2)?);
         let column = categorical_features.get_mut(index).ok_or_else(|| damaged("a split by a category is of no column"))?;
-        if texts.len() != values.len() {
-            return Err(no_texts());
-        }
         column.values = values.iter().map(|v| i64::from(*v)).collect();
-        for (value, text) in values.iter().zip(texts) {
+        for value in &values {
             bins.push(SplitIn {
                 split_type: "OneHotFeature".into(),
                 border: None,
@@ -132,6 +122,8 @@ fn features(trees: &Table<'_>) -> Result<(FeaturesInfo, Vec<SplitIn>)> {
                 value: Some(i64::from(*value)),
                 split_index: 0,
             });
+        }
+        for (value, text) in values.iter().zip(texts) {
             // A category may stand in several columns.
             if known.insert(*value, text) != Some(text) {
                 cat_features_hash.push(Hashed { hash: i64::from(*value), value: text.to_string() });
