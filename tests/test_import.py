@@ -256,7 +256,7 @@ def test_catboost_with_categories(tmp_path: Path) -> None:
         kinds, few = rng.integers(0, 30, TRAINING), rng.integers(0, 3, TRAINING)
         frame = [[float(v), texts[k], f"{f}"] for v, k, f in zip(rng.normal(size=TRAINING), kinds, few, strict=True)]
         y = (kinds % 3 + few + rng.normal(size=TRAINING)).round().clip(0, 3 if loss == "MultiClass" else 1).astype(int)
-        test = [[float(v), (texts + ["new", ""])[i % 32], f"{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
+        test = [[float(v), [*texts, "new", ""][i % 32], f"{i % 4}"] for i, v in enumerate(rng.normal(size=200))]
         rows = pl.DataFrame(test, schema=["0", "1", "2"], orient="row").with_columns(pl.col("2").cast(pl.Int32))
         for one_hot in (4, 100):
             booster = catboost.CatBoost(
