@@ -49,14 +49,15 @@ pub fn find_splits<'a>(
                 break;
             }
             slots.walk(sorted.order(f));
-            let gains = if many_at_a_time(rules) && !rules.level_limits {
-                if rules.l1 == 0.0 { score_slots::<false>(slots, rules) } else { score_slots::<true>(slots, rules) };
-                gains_enough(slots)
-            } else {
+            if !many_at_a_time(rules) || rules.level_limits {
                 score_one_by_one(sorted, f, slots, nodes, rules);
-                gains_enough(slots)
-            };
-            if gains {
+            } else if rules.l1 == 0.0 {
+                score_slots::<false>(slots, rules);
+            } else {
+                score_slots::<true>(slots, rules);
+            }
+            // At a tie with missing values on the left a lower border is better.
+            if if missing_left { any_gains::<false>(slots) } else { any_gains::<true>(slots) } {
                 take(group, f, missing_left, slots, nodes, rules, found);
             }
             if !missing_left {
@@ -117,21 +118,27 @@ fn score_one_by_one(sorted: &SortedRows, f: usize, slots: &mut NodeSlots, nodes:
     }
 }
 
-/// Leaves the scores at the last row of each code alone, and returns whether any of them gains more than it has to.
+/// Returns whether a gain is more than the least one, or under `TIES` no less.
 #[inline(always)]
-fn gains_enough(slots: &mut NodeSlots) -> bool {
+fn is_enough<const TIES: bool>(gain: f64, least: f64) -> bool {
+    if TIES { gain >= least } else { gain > least }
+}
+
+/// Leaves the scores at the last row of each code alone, and returns whether any of them gains as much as it has to ([`is_enough`]).
+#[inline(always)]
+fn any_gains<const TIES: bool>(slots: &mut NodeSlots) -> bool {
     let n = slots.scored();
     let (scores, ranks, next) = (&mut slots.scores[..n], &slots.ranks[..n], &slots.ranks[1..n + 1]);
     let (own, least) = (&slots.own_score[..n], &slots.least[..n]);
     let mut any = false;
     for i in 0..n {
         scores[i] = if ranks[i] != next[i] { scores[i] } else { f64::NEG_INFINITY };
-        any |= scores[i] - own[i] > least[i];
+        any |= is_enough::<TIES>(scores[i] - own[i], least[i]);
     }
     any
 }
 
-/// Takes a feature's best candidate of each node for which it is the best so far.
+/// Takes a feature's best candidate of each node for which it may be the best so far.
 #[inline(never)]
 fn take(
     group: SortedGroup<'_>,
@@ -149,10 +156,15 @@ fn take(
         let own = slots.of_node(i);
         let (score, least) = (slots.own_score[own.start], slots.least[own.start]);
         let scores = &slots.scores[own.clone()];
-        if !scores.iter().any(|s| s - score > least) || !allows(node, feature) {
+        let enough = |gain: f64| if missing_left { is_enough::<false>(gain, least) } else { is_enough::<true>(gain, least) };
+        if !scores.iter().any(|s| enough(s - score)) || !allows(node, feature) {
             continue;
         }
         let (largest, at) = first_largest(scores);
+        // What has to be gained is no less than the least gain, but may be that.
+        if largest - score <= rules.min_gain {
+            continue;
+        }
         let borders = borders.get_or_insert_with(|| sorted.borders(f, group.columns, &group.features[feature]));
         let border = borders[slots.ranks[own.start + at] as usize];
         let candidate = Candidate::new(node, (feature as u32, border as u32, missing_left), largest - score, score);
