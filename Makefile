@@ -171,7 +171,7 @@ test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
 
 bench: build $(VENV)/.setup-test ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200
-	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20 --out build/benchmarks/train-sizes.jsonl
+	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20,300x10000 --out build/benchmarks/train-sizes.jsonl
 	$(BIN)/python -m benchmarks.predict
 	$(BIN)/python -m benchmarks.groups
 	$(BIN)/python -m benchmarks.histogram

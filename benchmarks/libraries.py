@@ -5,7 +5,7 @@ trees, the learning rate, the depth or the number of leaves, 255 bins or what th
 that, L2 on leaf values, the smallest sum of hessians in a child where the library has it, a start
 at the target's mean, no sampling of rows or features, one Newton step a leaf, no early stopping.
 
-Each library takes the Polars frame itself where it can (XGBoost, LightGBM and CatBoost do).
+Each library takes the Polars frame itself where it can (XGBoost, LightGBM, CatBoost and hessboost do).
 """
 
 from __future__ import annotations
@@ -72,6 +72,8 @@ ENTRIES = {
         Entry("lightgbm", "depthwise", quantized=True),
         Entry("lightgbm", "leafwise"),
         Entry("lightgbm", "leafwise", quantized=True),
+        Entry("hessboost", "depthwise"),
+        Entry("hessboost", "leafwise"),
         Entry("sklearn", "depthwise"),
         Entry("sklearn", "leafwise"),
     ]
@@ -178,6 +180,36 @@ def _lightgbm(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:
     return fit
 
 
+def _hessboost(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:
+    import hessboost as hb
+
+    params: dict[str, Any] = {
+        "objective": "binary:logistic" if s.task == "binary" else "reg:squarederror",
+        "tree_method": "hist",
+        "max_bin": 256,
+        "learning_rate": s.learning_rate,
+        "reg_lambda": s.l2,
+        "min_child_weight": s.min_child_weight,
+        "nthread": s.threads,
+        "seed": s.seed,
+    }
+    if entry.policy == "leafwise":
+        params |= {"grow_policy": "lossguide", "max_leaves": s.leaves, "max_depth": 0}
+    else:
+        params |= {"max_depth": s.depth}
+
+    def fit(frame: pl.DataFrame) -> Predict:
+        data = hb.DMatrix(frame.drop(TARGET), label=_numbers(frame))
+        booster = hb.train(params, data, num_boost_round=s.trees)
+
+        def predict(rows: pl.DataFrame) -> Array:
+            return np.asarray(booster.predict(rows.drop(TARGET, strict=False)))
+
+        return predict
+
+    return fit
+
+
 def _catboost(entry: Entry, s: Settings) -> Callable[[pl.DataFrame], Predict]:
     import catboost as cb
 
@@ -250,6 +282,7 @@ def fitter(entry: Entry, settings: Settings) -> Callable[[pl.DataFrame], Predict
         "xgboost": _xgboost,
         "lightgbm": _lightgbm,
         "catboost": _catboost,
+        "hessboost": _hessboost,
         "sklearn": _sklearn,
     }
     return make[entry.library](entry, settings)
