@@ -163,10 +163,7 @@ const NOTES: &[(&[&str], &str)] = &[
     (&["feval", "obj", "fobj", "custom_loss"], "functions are made losses and metrics by tg.loss and tg.metric, for loss= and metric="),
     (&["first_metric_only"], "leave it out: the first of several metrics decides"),
     (&["od_pval", "od_type", "tol"], "leave it out: early_stopping_min_delta= says what counts as better"),
-    (
-        &["boosting_type", "boosting", "boost", "booster"],
-        "leave it out: trees are boosted by fit_gbdt",
-    ),
+    (&["boosting_type", "boosting", "boost", "booster"], "leave it out: trees are boosted by fit_gbdt"),
     (
         &["tree_method", "updater", "process_type", "predictor"],
         "leave it out: trees grow on histograms; bins= and border_method= say how fine they are, device= where the work is done",
@@ -226,7 +223,10 @@ const NOTES: &[(&[&str], &str)] = &[
         &["drop_rate", "rate_drop", "max_drop", "skip_drop", "uniform_drop", "one_drop", "normalize_type", "drop_seed"],
         "leave it out: dropouts are boosting=\"dart\" of fit_gbdt",
     ),
-    (&["sample_type"], "uniform_drop=True leaves rounds out as often as each other (XGBoost's \"uniform\"), False by what they count (\"weighted\")"),
+    (
+        &["sample_type"],
+        "uniform_drop=True leaves rounds out as often as each other (XGBoost's \"uniform\"), False by what they count (\"weighted\")",
+    ),
     (&["extra_trees"], "splitter=\"random\" of fit_forest draws one border of each feature"),
     (&["num_parallel_tree"], "leave it out: a round is a tree; fit_forest fits forests"),
     (

@@ -175,7 +175,9 @@ impl CpuTrees<'_> {
         match largest < MOST {
             true => Ok(()),
             false => {
-                let text = format!("the values of leaves add up to {largest:e}, more than boosting=\"dart\" can take back: raise `l2` or lower `learning_rate`");
+                let text = format!(
+                    "the values of leaves add up to {largest:e}, more than boosting=\"dart\" can take back: raise `l2` or lower `learning_rate`"
+                );
                 Err(Error::Data(text).of_values())
             }
         }

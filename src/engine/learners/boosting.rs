@@ -11,8 +11,8 @@ use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
-use taiga_core::learners::boosting::params::Boosting;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
+use taiga_core::learners::boosting::params::Boosting;
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
 

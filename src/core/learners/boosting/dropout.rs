@@ -210,7 +210,10 @@ impl Dropouts {
 pub(super) fn check(input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>, orders_rows: bool) -> Result<()> {
     let refused = |name: &str, why: &str| Err(Error::parameter(name, why));
     if input.loss_columns.positions.is_some() {
-        return refused("position", "boosting=\"dart\" takes trees back, and the factors of positions were found with them: leave one of both out");
+        return refused(
+            "position",
+            "boosting=\"dart\" takes trees back, and the factors of positions were found with them: leave one of both out",
+        );
     }
     if options.batches.is_some() {
         return refused("boosting", "\"dart\" keeps each row's leaves in memory, and is not fitted in batches yet: leave out `batches`");
@@ -221,7 +224,10 @@ pub(super) fn check(input: &Input<'_>, params: &BoostingParams, options: &FitOpt
         return refused("snapshot", why);
     }
     if options.snapshots.is_some() && params.early_stopping.is_some() {
-        return refused("snapshot", "does not keep the values that boosting=\"dart\" had given trees by the best round: leave out `early_stopping`");
+        return refused(
+            "snapshot",
+            "does not keep the values that boosting=\"dart\" had given trees by the best round: leave out `early_stopping`",
+        );
     }
     Ok(())
 }

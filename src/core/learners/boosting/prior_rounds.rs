@@ -65,7 +65,17 @@ impl PriorRounds {
                 // Under dropouts trees are added to the first scores.
                 let (scores, units) = (if drops { scores } else { saved.scores }, units.to_vec());
                 let Snapshot { rounds, model, factors, .. } = saved;
-                return Ok(PriorRounds { rounds, last, history: model.history.clone(), model: Some(model), scores, factors, digest, trees, units });
+                return Ok(PriorRounds {
+                    rounds,
+                    last,
+                    history: model.history.clone(),
+                    model: Some(model),
+                    scores,
+                    factors,
+                    digest,
+                    trees,
+                    units,
+                });
             }
         }
         let mut prior = PriorRounds {
