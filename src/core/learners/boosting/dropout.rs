@@ -78,8 +78,9 @@ pub struct DropSchedule {
 }
 
 impl DropSchedule {
-    /// Begins behind the rounds of a model, where one is given: its trees have the weights that its own parameters give them.
-    pub fn new(rules: DropRules, before: Option<&Model>) -> DropSchedule {
+    /// Begins behind `rounds` rounds: those of a given model, whose trees have the weights that its own parameters give them, and such as these rules
+    /// have drawn since.
+    pub fn new(rules: DropRules, before: Option<&Model>, rounds: u32) -> DropSchedule {
         let weights = before.map_or(vec![], |model| match DropRules::of(&model.params) {
             None => vec![model.params.learning_rate(); model.rounds()],
             Some(own) => {
@@ -88,7 +89,11 @@ impl DropSchedule {
                 schedule.weights
             }
         });
-        DropSchedule { rules, weights }
+        let mut schedule = DropSchedule { rules, weights };
+        while schedule.weights.len() < rounds as usize {
+            schedule.next_round();
+        }
+        schedule
     }
 
     /// Draws what the next round is grown without.
@@ -239,7 +244,7 @@ mod tests {
     fn schedule(params: &serde_json::Value) -> DropSchedule {
         let mut all = serde_json::json!({ "boosting": "dart", "rounds": 200 });
         all.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
-        DropSchedule::new(DropRules::of(&BoostingParams::from_json(&all).unwrap()).unwrap(), None)
+        DropSchedule::new(DropRules::of(&BoostingParams::from_json(&all).unwrap()).unwrap(), None, 0)
     }
 
     /// Proves that as many trees are dropped as the rate says, no more than are allowed, none in skipped rounds, and one at least where that is

@@ -282,6 +282,7 @@ fn fit_checked(
         PriorRounds::new((input, &own), params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
     let scores = std::mem::take(&mut prior.scores);
     let mut given_trees = std::mem::take(&mut prior.trees);
+    let schedule = drops.map(|rules| DropSchedule::new(rules, options.init_model, prior.rounds));
     let coded = features.coded.clone();
     // Of each feature that comes in batches, which of them it is.
     let place = |b: &BaseCodes| b.column().and_then(|column| options.batches?.place(column));
@@ -363,7 +364,7 @@ fn fit_checked(
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
-        let (dropouts, given) = begin_dropouts(drops, prior.model(), (std::mem::take(&mut given_trees), outputs), backend)?;
+        let (dropouts, given) = begin_dropouts(schedule.clone(), (std::mem::take(&mut given_trees), outputs), backend)?;
         let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), given, ..Boosted::default() };
         let mut after_round = |round: u32, done: &Boosted, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>| {
             let Some(snapshots) = options.snapshots.filter(|s| round.is_multiple_of(s.every().max(1))) else { return Ok(()) };
@@ -389,20 +390,19 @@ fn fit_checked(
     prior.with(finished.model(done, &features), &given, kept)
 }
 
-/// Begins to leave trees out for a while, where `rules` say so: with the given trees, `[round][output]`, whose leaf values come along, tree by tree.
+/// Begins to leave trees out for a while, where there is a `schedule`: with the given trees, `[round][output]`, whose leaf values come along, tree by tree.
 ///
 /// # Errors
 /// Those of the device.
 fn begin_dropouts(
-    rules: Option<DropRules>,
-    before: Option<&Model>,
+    schedule: Option<DropSchedule>,
     (trees, outputs): (Vec<Vec<GivenTree>>, usize),
     backend: &mut dyn TreeSteps,
 ) -> Result<(Option<Dropouts>, Vec<Vec<f32>>)> {
-    let Some(rules) = rules else { return Ok((None, vec![])) };
+    let Some(schedule) = schedule else { return Ok((None, vec![])) };
     let values: Vec<Vec<f32>> = trees.iter().flatten().map(|tree| tree.values.clone()).collect();
     steps_of_dropouts(backend)?.keep_trees(trees)?;
-    Ok((Some(Dropouts::new(DropSchedule::new(rules, before), outputs, values.clone())), values))
+    Ok((Some(Dropouts::new(schedule, outputs, values.clone())), values))
 }
 
 /// What a model says beside its trees, and what these are in units of.

@@ -136,11 +136,6 @@ impl PriorRounds {
         })
     }
 
-    /// Returns the model whose trees come first.
-    pub fn model(&self) -> Option<&Model> {
-        self.model.as_ref()
-    }
-
     /// Returns the model of what there was before and of the trees since, of which `kept` rounds are kept. `given`: what has become of the leaf values
     /// of the trees before under dropouts.
     ///
