@@ -116,6 +116,13 @@ class GbdtParams(TypedDict, total=False):
     aft_scale: float | None
     rounds: int | None
     learning_rate: float | None
+    boosting: Literal["gbdt", "dart"] | None
+    drop_rate: float | None
+    max_drop: int | None
+    skip_drop: float | None
+    uniform_drop: bool
+    one_drop: bool
+    normalize: Literal["paper", "tree", "forest"] | None
     policy: Literal["symmetric", "depthwise", "leafwise"]
     depth: int | None
     leaves: int | None
@@ -415,6 +422,28 @@ def fit_gbdt(
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on
         tables of fewer than 5,000 training rows: `0.1 * (rows / 5000) ** 0.25`. (XGBoost: `eta`.)
+    boosting
+        What becomes of earlier trees while one is fitted. Default `"gbdt"`: they stay. `"dart"`: a round is fitted to
+        what some of the rounds before leave, without the others, which count less from then on (Rashmi and
+        Gilad-Bachrach, "DART", 2015). On the CPU alone yet: with `device="cuda"` it is an error. A model's first
+        rounds are then not what they were when they were fitted; `early_stopping` keeps the best round as it was.
+        (LightGBM: the same; XGBoost: `booster`. `docs/regularization.md`.)
+    drop_rate
+        The share of the rounds before that `"dart"` leaves out of a round, 0 to 1; default 0.1. (XGBoost:
+        `rate_drop`; LightGBM: the same.)
+    max_drop
+        The most rounds that `"dart"` leaves out at a time; default 50. (LightGBM: the same.)
+    skip_drop
+        The share of the rounds that `"dart"` leaves nothing out of, 0 to 1; default 0.5. (LightGBM, XGBoost: the same.)
+    uniform_drop
+        Whether `"dart"` leaves all rounds out as often as each other; default False: in proportion to what they count.
+        (LightGBM: the same; XGBoost: `sample_type`.)
+    one_drop
+        Whether `"dart"` leaves at least one round out of each that is not skipped; default False. (XGBoost: the same.)
+    normalize
+        What rounds count after `k` of them have been left out. `"paper"` (default): the new one `1 / (k + 1)`, the
+        others `k / (k + 1)` of what they did (LightGBM). `"tree"`: `learning_rate` in place of the 1 below (XGBoost;
+        LightGBM's `xgboost_dart_mode`). `"forest"`: all `1 / (1 + learning_rate)`. (XGBoost: `normalize_type`.)
     policy
         How a tree grows. Default `"symmetric"`: one split for all nodes of a level (CatBoost's
         oblivious trees). `"depthwise"`: a split for every node, level by level (XGBoost).

@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 21] = [
+const LATER: [&str; 28] = [
     "positive",
     "eval_train",
     "early_stopping_min_delta",
@@ -82,6 +82,13 @@ const LATER: [&str; 21] = [
     "path_smooth",
     "extra_trees",
     "random_strength",
+    "boosting",
+    "drop_rate",
+    "max_drop",
+    "skip_drop",
+    "uniform_drop",
+    "one_drop",
+    "normalize",
 ];
 
 /// Whether parameters that a model names are such as came later.

@@ -27,6 +27,9 @@ use wanted::Wanted;
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
 
+/// More models than these are applied in turn where rows are few: those of groups, in parts of a query that streams.
+const FEW_MODELS: usize = 64;
+
 /// To explain a row takes as long as to predict hundreds.
 const EXPLAINED_BLOCK: usize = 1 << 12;
 
@@ -222,7 +225,9 @@ fn predict_each(
             })
             .collect()
     };
-    let block = if table.rows > PARALLEL_ABOVE { distinct.len().div_ceil(64).max(1) } else { distinct.len().max(1) };
+    // Few models are applied side by side: of folds, say, whose rows come all at once.
+    let serial = distinct.len() > FEW_MODELS && table.rows <= PARALLEL_ABOVE;
+    let block = if serial { distinct.len() } else { distinct.len().div_ceil(64).max(1) };
     let mut parts = Series::new_empty(output::NAME.into(), &output.dtype());
     for block in for_blocks(distinct.len(), block, work) {
         for part in block? {

@@ -126,7 +126,9 @@ fn what_there_is_not_says_what_to_do() {
     for (name, value, part) in [
         ("tree_method", json!("hist"), "histograms"),
         ("boosting", json!("goss"), "row_sample=\"goss\""),
-        ("boosting_type", json!("dart"), "dropouts"),
+        ("boosting_type", json!("ordered"), "gradients are not"),
+        ("sample_type", json!("uniform"), "uniform_drop=True"),
+        ("drop_rate", json!(0.5), "counts only under boosting=\"dart\""),
         ("features", json!(["a"]), "by position"),
         ("eval_set", json!(null), "pl.concat"),
         ("init_model", json!(null), "an argument of `fit_gbdt`"),

@@ -24,6 +24,7 @@ pub enum Purpose {
     HiddenRows,
     CrossValidation,
     NodeDraws,
+    Dropouts,
 }
 
 /// Mixes 64 bits by SplitMix64's finalizer.

@@ -9,6 +9,7 @@ mod bins;
 mod buffer;
 mod category_subsets;
 pub mod codes;
+mod dropouts;
 mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;

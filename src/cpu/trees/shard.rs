@@ -9,6 +9,7 @@ mod replay;
 mod root;
 
 pub(crate) use super::codes::STATISTICS;
+use super::dropouts::KeptTrees;
 use super::feature_groups::Group;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 pub(crate) use super::histogram::expand;
@@ -101,6 +102,8 @@ pub struct Shard {
     pub given: Option<(Vec<f32>, Vec<f32>)>,
     /// What the loss reads of a row beside its target, `[column][row]`.
     pub columns: Vec<Array<f32>>,
+    /// The trees so far, where they may leave the scores again.
+    pub kept: Option<KeptTrees>,
 }
 
 /// The tree that grows, and what its shards share.
@@ -175,6 +178,7 @@ impl Shard {
             hessian: vec![0.0; BATCH.min(own)],
             given: None,
             columns: vec![],
+            kept: None,
         })
     }
 

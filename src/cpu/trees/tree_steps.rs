@@ -12,7 +12,9 @@ use taiga_core::collective::{RowShard, bytes_of_scores, scores_of};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{
+    Begun, DropoutSteps, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps,
+};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
@@ -242,6 +244,10 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
+    }
+
+    fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
         Some(self)
     }
 

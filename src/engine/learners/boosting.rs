@@ -12,6 +12,7 @@ use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
+use taiga_core::learners::boosting::params::Boosting;
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
 
@@ -92,7 +93,8 @@ pub fn fit_with(
     let together = options.own.is_some_and(|own| !own.is_whole()).then_some("`collective`: several processes fit on their CPUs yet");
     let in_batches = options.batches.map(|_| "`batches`: what comes in batches is fitted on the CPU yet");
     let noise = params.random_strength().map(|_| "`random_strength`: splits are scored with noise on the CPU alone yet");
-    if let Some(why) = together.or(in_batches).or(noise) {
+    let dart = (params.boosting == Some(Boosting::Dart)).then_some("`boosting`: \"dart\" fits on the CPU alone yet");
+    if let Some(why) = together.or(in_batches).or(noise).or(dart) {
         check_on_cpu(&params.device, why)?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }

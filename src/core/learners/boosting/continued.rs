@@ -7,6 +7,7 @@ use super::model::Model;
 use super::model::validate::MAX_FITTED_BORDERS;
 use super::model::walk_rounds::RoundWalk;
 use super::params::BoostingParams;
+use super::steps::GivenTree;
 use crate::column::Column;
 use crate::column::categories::{Categories, CategoryNames};
 use crate::dataset::labels::Labels;
@@ -15,6 +16,7 @@ use crate::dataset::{Batches, Input, OwnRows};
 use crate::encoding::Lookup;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
+use crate::memory::{self, product};
 use crate::quantize::CodedFeature;
 use crate::spill::SpillFolder;
 
@@ -220,11 +222,39 @@ pub fn factors(model: &Model, positions: &Positions<'_>) -> Result<Vec<f64>> {
 /// Those of `after_round`.
 pub fn replay(
     model: &Model,
-    (input, own): (&Input<'_>, &OwnRows<'_>),
+    rows: (&Input<'_>, &OwnRows<'_>),
     units: &[f64],
     scores: &mut [Vec<f32>],
     mut after_round: impl FnMut(&[Vec<f32>]) -> Result<()>,
 ) -> Result<()> {
+    walk(model, rows, |walk| {
+        for round in 0..model.rounds() {
+            walk.add_round(round, units, scores);
+            after_round(scores)?;
+        }
+        Ok(())
+    })
+}
+
+/// Returns the trees of a model, `[round][output]`, with the leaves of a fit's `own` rows, and values in units of `units`.
+///
+/// # Errors
+/// [`Error::Memory`]; where a tree has more leaves than one of a fit.
+pub fn given_trees(model: &Model, rows: (&Input<'_>, &OwnRows<'_>), units: &[f64]) -> Result<Vec<Vec<GivenTree>>> {
+    if model.trees.iter().any(|tree| tree.leaves().len() > 1 << 16) {
+        return Err(differs("it has trees of more than 65,536 leaves, which boosting=\"dart\" can't leave out".into()));
+    }
+    let (outputs, count) = (model.outputs(), rows.1.count as u64);
+    let bytes = product(&[2, count, model.trees.len() as u64]);
+    memory::check("the leaves that a given model sends rows to, which boosting=\"dart\" keeps", bytes, "fit on fewer rows")?;
+    walk(model, rows, |walk| {
+        let of_tree = |tree: usize| GivenTree { leaves: walk.leaves(tree), values: walk.values(tree, units) };
+        Ok((0..model.rounds()).map(|round| (round * outputs..(round + 1) * outputs).map(of_tree).collect()).collect())
+    })
+}
+
+/// Makes the `own` rows of a fit ready to be sent through a model.
+fn walk<R>(model: &Model, (input, own): (&Input<'_>, &OwnRows<'_>), then: impl FnOnce(RoundWalk<'_>) -> Result<R>) -> Result<R> {
     let codes = input.features.iter().zip(&model.features).map(|(column, feature)| {
         let (at_hand, known) = (column.category_codes().zip(column.categories()), &feature.categories);
         // Every process has the codes of all rows.
@@ -240,12 +270,7 @@ pub fn replay(
             None => column.clone(),
         })
         .collect();
-    let walk = RoundWalk::new(model, &columns.iter().collect::<Vec<_>>())?;
-    for round in 0..model.rounds() {
-        walk.add_round(round, units, scores);
-        after_round(scores)?;
-    }
-    Ok(())
+    then(RoundWalk::new(model, &columns.iter().collect::<Vec<_>>())?)
 }
 
 /// Returns the codes of rows among the categories that a model knows; of those that it does not, the code behind the last.

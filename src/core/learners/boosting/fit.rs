@@ -4,17 +4,18 @@
 use super::categorical_features::BaseCodes;
 use super::categorical_features::CategoricalFeatures;
 use super::continued::{self, FitOptions};
+use super::dropout::{self, DropRules, DropSchedule, Dropouts};
 use super::finish::{UsedFeatures, finish};
 use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
 use super::params::BoostingParams;
 use super::prepare::Start;
 use super::prior_rounds::PriorRounds;
-use super::rounds::{Boosted, Factors, OutputUnits, Rounds};
+use super::rounds::{Boosted, Factors, OutputUnits, Rounds, steps_of_dropouts};
 use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::several::{self, OneTarget};
 use super::snapshot::Snapshot;
-use super::steps::{Announced, BatchedCodes, Extent, TrainingData, TreeDevices, TreeSteps};
+use super::steps::{Announced, BatchedCodes, Extent, GivenTree, TrainingData, TreeDevices, TreeSteps};
 use super::together;
 use super::units::settle;
 use super::untold_rounds::fit_untold;
@@ -196,6 +197,10 @@ fn fit_checked(
         continued::check_statistics(features.orders_rows())?;
     }
     drop(of_categories);
+    let drops = DropRules::of(params);
+    if drops.is_some() {
+        dropout::check(input, params, options, features.orders_rows())?;
+    }
 
     let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
     let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
@@ -276,6 +281,8 @@ fn fit_checked(
     let mut prior =
         PriorRounds::new((input, &own), params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
     let scores = std::mem::take(&mut prior.scores);
+    let mut given_trees = std::mem::take(&mut prior.trees);
+    let schedule = drops.map(|rules| DropSchedule::new(rules, options.init_model, prior.rounds));
     let coded = features.coded.clone();
     // Of each feature that comes in batches, which of them it is.
     let place = |b: &BaseCodes| b.column().and_then(|column| options.batches?.place(column));
@@ -287,6 +294,7 @@ fn fit_checked(
         && features.sets() == 1
         && loss.leaf_rule(0) == LeafRule::Newton
         && !shares_trees
+        && drops.is_none()
         && units.len() == 1;
     let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
     let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
@@ -356,7 +364,8 @@ fn fit_checked(
     let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
     let mut fitted = None;
     devices.with_steps(pool, data, extent, monitor, &mut |backend| {
-        let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), ..Boosted::default() };
+        let (dropouts, given) = begin_dropouts(schedule.clone(), (std::mem::take(&mut given_trees), outputs), backend)?;
+        let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), given, ..Boosted::default() };
         let mut after_round = |round: u32, done: &Boosted, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>| {
             let Some(snapshots) = options.snapshots.filter(|s| round.is_multiple_of(s.every().max(1))) else { return Ok(()) };
             features.subsets = backend.category_sets().to_vec();
@@ -369,15 +378,31 @@ fn fit_checked(
                 return Ok(());
             }
             let factors = Factors { latest, best: done.factors.best.clone() };
-            let model = prior.with(finished.model(done.clone(), features), round)?;
+            let model = prior.with(finished.model(done.clone(), features), &done.given, round)?;
             snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.into_bytes())
         };
-        fitted = Some(rounds.run(backend, &mut features, so_far, &mut after_round)?);
+        fitted = Some(rounds.run(backend, &mut features, so_far, dropouts, &mut after_round)?);
         Ok(())
     })?;
     let done = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
     let kept = done.kept;
-    prior.with(finished.model(done, &features), kept)
+    let given = done.given.clone();
+    prior.with(finished.model(done, &features), &given, kept)
+}
+
+/// Begins to leave trees out for a while, where there is a `schedule`: with the given trees, `[round][output]`, whose leaf values come along, tree by tree.
+///
+/// # Errors
+/// Those of the device.
+fn begin_dropouts(
+    schedule: Option<DropSchedule>,
+    (trees, outputs): (Vec<Vec<GivenTree>>, usize),
+    backend: &mut dyn TreeSteps,
+) -> Result<(Option<Dropouts>, Vec<Vec<f32>>)> {
+    let Some(schedule) = schedule else { return Ok((None, vec![])) };
+    let values: Vec<Vec<f32>> = trees.iter().flatten().map(|tree| tree.values.clone()).collect();
+    steps_of_dropouts(backend)?.keep_trees(trees)?;
+    Ok((Some(Dropouts::new(schedule, outputs, values.clone())), values))
 }
 
 /// What a model says beside its trees, and what these are in units of.

@@ -40,6 +40,29 @@ pub enum RowSample {
     Bayesian,
 }
 
+/// What becomes of earlier trees while one is fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Boosting {
+    /// All of them stay as they are.
+    Gbdt,
+    /// Some are left out, and count less from then on ([`dropout`](super::dropout)).
+    Dart,
+}
+
+/// What trees count that were left out of a round, and those that grew in it: by the number `k` of rounds left out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Normalize {
+    /// The new ones `1 / (k + 1)`, the others `k / (k + 1)` of what they did (LightGBM's).
+    #[default]
+    Paper,
+    /// `1 / (k + learning_rate)` and `k / (k + learning_rate)` (XGBoost's `tree`).
+    Tree,
+    /// Both `1 / (1 + learning_rate)` (XGBoost's `forest`).
+    Forest,
+}
+
 /// The most targets of a fit.
 pub const MOST_TARGETS: usize = 10_000;
 
@@ -124,6 +147,20 @@ learner_params! {
         pub rounds: Option<u32> = None => Between(1, Self::MOST_ROUNDS),
         /// What each leaf's value is multiplied by; unless told otherwise 0.1, and less on small tables where `rounds` is not told either.
         pub learning_rate: Option<f64> = None => Positive,
+        /// What becomes of earlier trees while one is fitted; nothing unless told otherwise.
+        pub boosting: Option<Boosting> = None,
+        /// The share of the rounds before that `boosting="dart"` fits a round without, 0 to 1; 0.1 unless told.
+        pub drop_rate: Option<f64> = None => By(Self::check_drop_rate),
+        /// The most rounds that it does without at the same time; 50 unless told.
+        pub max_drop: Option<u32> = None => By(Self::check_max_drop),
+        /// The share of the rounds that are fitted as without `boosting="dart"`, 0 to 1; 0.5 unless told.
+        pub skip_drop: Option<f64> = None => By(Self::check_skip_drop),
+        /// Whether all rounds are left out as often as each other, and not the more often the more they count.
+        pub uniform_drop: Option<bool> = None => By(Self::check_uniform_drop),
+        /// Whether one round at least is left out of each that is not skipped.
+        pub one_drop: Option<bool> = None => By(Self::check_one_drop),
+        /// What rounds count that were left out; [`Normalize::Paper`] unless told.
+        pub normalize: Option<Normalize> = None => By(Self::check_normalize),
         /// How a tree grows.
         pub policy: Policy = Policy::Symmetric,
         /// The largest depth; 6 unless told otherwise, and 63 under `leafwise`, which is the most.
@@ -282,6 +319,9 @@ impl BoostingParams {
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
+            boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
+            uniform_drop: self.uniform_drop.filter(|on| *on),
+            one_drop: self.one_drop.filter(|on| *on),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
@@ -296,6 +336,52 @@ impl BoostingParams {
     pub fn border_params(&self) -> BorderParams {
         let sample = usize::try_from(self.border_sample).unwrap_or(usize::MAX);
         BorderParams { bins: self.bins as usize, method: self.border_method, sample, seed: self.seed }
+    }
+
+    /// Adds that a parameter of dropouts is given where there are none.
+    fn check_dropouts(&self, name: &str, given: bool, problems: &mut Problems) {
+        if given && self.boosting != Some(Boosting::Dart) {
+            problems.add(Error::parameter(name, "counts only under boosting=\"dart\""));
+        }
+    }
+
+    /// Adds what is wrong with a share of dropouts, which may be 0.
+    fn check_drop_share(&self, name: &str, share: Option<f64>, problems: &mut Problems) {
+        self.check_dropouts(name, share.is_some(), problems);
+        if let Some(share) = share {
+            problems.check((0.0..=1.0).contains(&share), name, share, "between 0 and 1");
+        }
+    }
+
+    /// Adds what is wrong with `drop_rate`.
+    fn check_drop_rate(&self, problems: &mut Problems) {
+        self.check_drop_share("drop_rate", self.drop_rate, problems);
+    }
+
+    /// Adds what is wrong with `max_drop`.
+    fn check_max_drop(&self, problems: &mut Problems) {
+        self.check_dropouts("max_drop", self.max_drop.is_some(), problems);
+        problems.limit("max_drop", self.max_drop, AtLeast(1));
+    }
+
+    /// Adds what is wrong with `skip_drop`.
+    fn check_skip_drop(&self, problems: &mut Problems) {
+        self.check_drop_share("skip_drop", self.skip_drop, problems);
+    }
+
+    /// Adds what is wrong with `uniform_drop`.
+    fn check_uniform_drop(&self, problems: &mut Problems) {
+        self.check_dropouts("uniform_drop", self.uniform_drop == Some(true), problems);
+    }
+
+    /// Adds what is wrong with `one_drop`.
+    fn check_one_drop(&self, problems: &mut Problems) {
+        self.check_dropouts("one_drop", self.one_drop == Some(true), problems);
+    }
+
+    /// Adds what is wrong with `normalize`.
+    fn check_normalize(&self, problems: &mut Problems) {
+        self.check_dropouts("normalize", self.normalize.is_some(), problems);
     }
 
     /// Adds what is wrong with `depth`.

@@ -1,11 +1,13 @@
 //! What a fit begins with: nothing, a model whose trees come first, or what a snapshot has kept.
 
 use super::continued::{self, FitOptions};
+use super::dropout::DropRules;
 use super::measured::MeasuredRows;
 use super::model::Model;
 use super::params::BoostingParams;
 use super::rounds::Factors;
 use super::snapshot::{self, Expected, Snapshot};
+use super::steps::GivenTree;
 use crate::collective::{bytes_of_scores, scores_of};
 use crate::dataset::{Input, OwnRows};
 use crate::error::{Error, Result};
@@ -26,6 +28,10 @@ pub(super) struct PriorRounds {
     pub factors: Factors,
     /// Of what it is a fit, where snapshots are kept.
     pub digest: u128,
+    /// Under dropouts the trees, which no score has yet.
+    pub trees: Vec<Vec<GivenTree>>,
+    /// What leaf values are in units of.
+    units: Vec<f64>,
 }
 
 impl PriorRounds {
@@ -48,14 +54,28 @@ impl PriorRounds {
             Error::parameter("rounds", format!("{} more than the given model's {first} are over 1,000,000", params.rounds()))
         })?;
         let positions = input.loss_columns.positions.as_ref();
+        let drops = DropRules::of(params).is_some();
         let scores: Vec<Vec<f32>> = scores.into_iter().map(|scores| own.of(scores)).collect();
         let mut digest = 0;
         if let Some(snapshots) = options.snapshots {
             digest = snapshot::digest(input, own, params, options.init_model)?;
             let of = Expected { digest, scores: sets * scores.len(), positions: positions.map(|p| p.labels.len()), first, last };
             if let Some(saved) = Snapshot::of_own_rows(snapshots.saved(), own, &of)? {
-                let Snapshot { rounds, model, scores, factors, .. } = saved;
-                return Ok(PriorRounds { rounds, last, history: model.history.clone(), model: Some(model), scores, factors, digest });
+                let trees = if drops { continued::given_trees(&saved.model, (input, own), units)? } else { vec![] };
+                // Under dropouts trees are added to the first scores.
+                let (scores, units) = (if drops { scores } else { saved.scores }, units.to_vec());
+                let Snapshot { rounds, model, factors, .. } = saved;
+                return Ok(PriorRounds {
+                    rounds,
+                    last,
+                    history: model.history.clone(),
+                    model: Some(model),
+                    scores,
+                    factors,
+                    digest,
+                    trees,
+                    units,
+                });
             }
         }
         let mut prior = PriorRounds {
@@ -66,9 +86,17 @@ impl PriorRounds {
             history: measured.and_then(MeasuredRows::history),
             factors: Factors::default(),
             digest,
+            trees: vec![],
+            units: units.to_vec(),
         };
         if let Some(model) = options.init_model {
-            prior.replay(model, (input, own), params, units, (measured, loss))?;
+            let first = if drops { prior.scores.clone() } else { vec![] };
+            if !drops || prior.history.is_some() {
+                prior.replay(model, (input, own), params, units, (measured, loss))?;
+            }
+            if drops {
+                (prior.scores, prior.trees) = (first, continued::given_trees(model, (input, own), units)?);
+            }
             prior.factors.latest = positions.map(|positions| continued::factors(model, positions)).transpose()?;
             let at_best = prior.history.as_ref().is_some_and(|h| !h.values.is_empty() && h.rounds_since_best() == 0);
             prior.factors.best = prior.factors.latest.clone().filter(|_| at_best);
@@ -108,16 +136,24 @@ impl PriorRounds {
         })
     }
 
-    /// Returns the model of what there was before and of the trees since, of which `kept` rounds are kept.
+    /// Returns the model of what there was before and of the trees since, of which `kept` rounds are kept. `given`: what has become of the leaf values
+    /// of the trees before under dropouts.
     ///
     /// # Errors
     /// Where the statistics of categories of both differ.
-    pub fn with(&self, later: Model, kept: u32) -> Result<Model> {
+    pub fn with(&self, later: Model, given: &[Vec<f32>], kept: u32) -> Result<Model> {
         let Some(before) = &self.model else {
             return Ok(Model { params: BoostingParams { rounds: Some(self.last), ..later.params }, ..later });
         };
         let later = Model { params: BoostingParams { rounds: Some(self.last), ..later.params }, ..later };
-        let before = before.clone();
+        let mut before = before.clone();
+        let (scale, outputs) = (before.scale, before.outputs());
+        for (k, (tree, values)) in before.trees.iter_mut().zip(given).enumerate() {
+            let in_units = scale / self.units[(k % outputs).min(self.units.len() - 1)];
+            // Of a model that is written elsewhere values that have not changed may be no f32.
+            let changed = tree.leaves_mut().iter_mut().zip(values).filter(|(leaf, value)| (leaf.value * in_units) as f32 != **value);
+            changed.for_each(|(leaf, value)| leaf.value = f64::from(*value) / in_units);
+        }
         let before = if kept < self.rounds { before.into_head(kept as usize)? } else { before };
         before.joined(later)
     }

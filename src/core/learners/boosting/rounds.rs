@@ -1,9 +1,10 @@
 //! The rounds of boosting: trees grown and valued, one round after the other.
 
 use super::categorical_features::CategoricalFeatures;
+use super::dropout::{Dropouts, Dropped};
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
-use super::steps::{Begun, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use super::steps::{Begun, DropoutSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
 use crate::collective::Collective;
 use crate::dataset::Monitor;
 use crate::dataset::monitor::Measure;
@@ -39,6 +40,8 @@ pub(super) struct Boosted {
     pub gains: Vec<i32>,
     /// The curves of all rounds, those before the first included.
     pub history: Option<History>,
+    /// Under dropouts the leaf values of the trees before the first, in the fit's units.
+    pub given: Vec<Vec<f32>>,
     /// How many rounds are kept, those before the first included.
     pub kept: u32,
     pub factors: Factors,
@@ -80,11 +83,13 @@ pub(super) type AfterRound<'a> = dyn FnMut(u32, &Boosted, &mut dyn TreeSteps, &m
 impl Rounds<'_> {
     /// Round after round: a tree for each output, their values added to the scores, the metrics of
     /// the measured rows; until all trees are grown or the metric no longer improves. `so_far`: the curves and the factors before the first.
+    /// `dropouts`: where trees are left out for a while, which the backend has begun to keep.
     pub fn run(
         &self,
         backend: &mut dyn TreeSteps,
         features: &mut CategoricalFeatures<'_>,
         so_far: Boosted,
+        mut dropouts: Option<Dropouts>,
         after_round: &mut AfterRound<'_>,
     ) -> Result<Boosted> {
         let (params, outputs) = (self.params, self.loss.outputs());
@@ -96,13 +101,24 @@ impl Rounds<'_> {
         let total = self.last;
         let mut round = self.first;
         while round < total && !self.is_over(&done) {
+            let dropped = dropouts.as_mut().map(Dropouts::next_round);
+            if let Some(Dropped { rounds, .. }) = &dropped {
+                steps_of_dropouts(backend)?.drop_out(rounds)?;
+            }
+            let rate = self.params.learning_rate() * dropped.as_ref().map_or(1.0, |dropped| dropped.new);
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * (outputs / sharing) as u64 + output as u64;
-                let (own, gain_exponent) = self.tree(backend, features, number, output, least_gain)?;
+                let (own, gain_exponent) = self.tree(backend, features, (number, output), rate, least_gain)?;
                 done.gains.extend(own.iter().map(|_| gain_exponent));
                 done.trees.extend(own);
             }
-            backend.update_scores()?;
+            match (&dropped, &dropouts) {
+                (Some(dropped), Some(dropouts)) => {
+                    steps_of_dropouts(backend)?.put_back(&dropped.rounds, dropped.old)?;
+                    dropouts.rescale(dropped, &mut done.given, &mut done.trees);
+                }
+                _ => backend.update_scores()?,
+            }
             round += 1;
             let mut values = vec![];
             if let (Some(history), Some(measured)) = (&mut done.history, self.measured) {
@@ -116,6 +132,9 @@ impl Rounds<'_> {
             self.collective.max(&mut any_ends)?;
             if params.early_stopping.is_some() && done.history.as_ref().is_some_and(|history| history.rounds_since_best() == 0) {
                 done.factors.best = backend.position_factors()?;
+                if let Some(dropouts) = &mut dropouts {
+                    dropouts.note_best(&done.given, &done.trees);
+                }
             }
             if any_ends[0] > 0 {
                 break;
@@ -129,6 +148,9 @@ impl Rounds<'_> {
             done.kept = round.min(history.best + 1);
             let kept = done.kept.saturating_sub(self.first) as usize;
             done.trees.truncate(kept * outputs);
+            if let Some(dropouts) = &mut dropouts {
+                dropouts.restore_best(&mut done.given, &mut done.trees);
+            }
             done.factors.latest = done.factors.best.take();
         } else {
             done.factors.latest = backend.position_factors()?;
@@ -149,13 +171,13 @@ impl Rounds<'_> {
     }
 
     /// Grows tree `number` of the fit for `output`, or for all outputs from there on that share it, and gives its leaves their values: a
-    /// tree for each; with the exponent of what its gains are in units of. `least_gain`: see [`grow`].
+    /// tree for each; with the exponent of what its gains are in units of. `rate`: what values are multiplied by; `least_gain`: see [`grow`].
     fn tree(
         &self,
         backend: &mut dyn TreeSteps,
         features: &mut CategoricalFeatures<'_>,
-        number: u64,
-        output: usize,
+        (number, output): (u64, usize),
+        rate: f64,
         least_gain: &mut f64,
     ) -> Result<(Vec<Tree>, i32)> {
         let interrupted = || self.monitor.interrupted();
@@ -181,13 +203,13 @@ impl Rounds<'_> {
         features.note_used(grown.tree.splits())?;
         let mut leaves = vec![];
         for (k, sums) in (output..).zip(backend.end_tree(self.loss, &grown.tree, &grown.leaves)?) {
-            leaves.push(self.leaves(backend, &grown, sums, (own, k))?);
+            leaves.push(self.leaves(backend, &grown, sums, (own, k), rate)?);
         }
         for set in (0..features.sets()).filter(|set| *set != own) {
             let tree = features.translated(backend, &grown.tree, set)?;
             for (k, leaves) in (output..).zip(&mut leaves) {
                 let sums = backend.replay(self.loss, &tree, set * outputs + k)?;
-                let of_set = self.leaves(backend, &grown, sums, (set, k))?;
+                let of_set = self.leaves(backend, &grown, sums, (set, k), rate)?;
                 if set == 0 {
                     *leaves = of_set;
                 }
@@ -246,6 +268,7 @@ impl Rounds<'_> {
         grown: &GrownTree,
         sums: Vec<LeafSums>,
         (set, output): (usize, usize),
+        rate: f64,
     ) -> Result<Vec<Leaf>> {
         let of_set = set * self.loss.outputs() + output;
         let units = self.units(output);
@@ -263,7 +286,7 @@ impl Rounds<'_> {
                 values
             }
         };
-        let values: Vec<f32> = values.into_iter().map(|v| (v * self.params.learning_rate()) as f32).collect();
+        let values: Vec<f32> = values.into_iter().map(|v| (v * rate) as f32).collect();
         if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
             return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
         }
@@ -275,6 +298,15 @@ impl Rounds<'_> {
             |(value, s): (&f32, &LeafSums)| Leaf { value: *value as f64, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
         Ok(values.iter().zip(&sums).map(leaf).collect())
     }
+}
+
+/// Returns the device's steps of dropouts.
+///
+/// # Errors
+/// Where it has none.
+pub(super) fn steps_of_dropouts(backend: &mut dyn TreeSteps) -> Result<&mut dyn DropoutSteps> {
+    let none = || Error::parameter("boosting", "\"dart\" is for the CPU alone yet: use device=\"cpu\" or \"auto\"");
+    backend.dropouts().ok_or_else(none)
 }
 
 /// Returns a round's values with the names of their curves.

@@ -164,6 +164,36 @@ pub trait SpreadSteps {
     fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64>;
 }
 
+/// A tree that there is before a fit's first: the leaf of each of the device's rows, and the leaves' values.
+pub struct GivenTree {
+    pub leaves: Vec<u16>,
+    pub values: Vec<f32>,
+}
+
+/// Leaves trees out of the scores while others grow, and gives them less weight, on a device: for [`dropout`](super::dropout). Each tree belongs to a
+/// round, and in it to an output of a set of scores.
+pub trait DropoutSteps {
+    /// Begins to keep trees, with those of the `given` rounds, `[round][output]`, whose values are in no score yet: from now on scores are those of the
+    /// start and [`in_steps`](super::dropout::in_steps) sums of leaf values.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()>;
+
+    /// Takes the trees of such rounds out of the scores.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn drop_out(&mut self, rounds: &[u32]) -> Result<()>;
+
+    /// Ends a round in place of [`TreeSteps::update_scores`]: keeps its trees and adds their values to the scores, and with them those of the rounds that
+    /// were taken out, [`rescaled`](super::dropout::rescaled) by `factor`.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory); [`Error::Data`](crate::Error::Data) where leaves are too large to be summed.
+    fn put_back(&mut self, rounds: &[u32], factor: f64) -> Result<()>;
+}
+
 /// Adds groups of features, behind those that a fit starts with, on a device.
 pub trait GroupSteps {
     /// Adds a group of features with their codes (a `Vec` of all rows for each), numbered behind
@@ -194,6 +224,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what measures derivatives, on a device that does.
     fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        None
+    }
+
+    /// Returns what leaves trees out for a while, on a device that does.
+    fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
         None
     }
 

@@ -84,6 +84,11 @@ impl Shard {
         self.leaf_values[output].extend_from_slice(values);
     }
 
+    /// Returns the leaf of each row in each output's last tree, and the leaves' values.
+    pub fn last_trees(&self) -> impl Iterator<Item = (&[u16], &[f32])> {
+        self.leaf.iter().zip(&self.leaf_values).map(|(leaf, values)| (&leaf[..], &values[..]))
+    }
+
     /// Adds the leaf values of each output's last tree to the scores.
     pub fn update_scores(&mut self) {
         for ((scores, leaf), values) in self.scores.iter_mut().zip(&self.leaf).zip(&self.leaf_values) {

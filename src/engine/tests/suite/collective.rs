@@ -10,7 +10,7 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{
-    Begun, Extent, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest, TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -91,12 +91,31 @@ impl SpreadSteps for Shards<'_> {
     }
 }
 
+impl DropoutSteps for Shards<'_> {
+    fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
+        assert!(given.is_empty(), "no given trees here");
+        self.all(|shard| shard.keep_trees(vec![]))
+    }
+
+    fn drop_out(&mut self, rounds: &[u32]) -> Result<()> {
+        self.all(|shard| shard.drop_out(rounds))
+    }
+
+    fn put_back(&mut self, rounds: &[u32], factor: f64) -> Result<()> {
+        self.all(|shard| shard.put_back(rounds, factor))
+    }
+}
+
 impl TreeSteps for Shards<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
     }
 
     fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
+    }
+
+    fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
         Some(self)
     }
 
@@ -261,6 +280,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "max_delta_step": 0.3 }),
         json!({ "extra_trees": true }),
         json!({ "random_strength": 1.0 }),
+        json!({ "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.1, "row_sample": "mvs" }),
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));

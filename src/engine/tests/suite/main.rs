@@ -26,6 +26,7 @@ mod boosting {
     mod categorical_features;
     mod continued;
     mod cross_validation;
+    mod dropouts;
     mod fit;
     mod grow;
     mod model_apply;

@@ -21,6 +21,7 @@
 //! | 10 | keys of rows | behind the provenance a [`crate::receipt`] |
 //! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees`, `random_strength` |
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
+//! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -43,7 +44,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 12,
+    version: 13,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -67,6 +68,9 @@ const MEANS_SINCE: u32 = 11;
 
 /// The first version with more than 255 borders of a feature, and with leaf values that are no f32.
 const IMPORTED_SINCE: u32 = 12;
+
+/// The first version with dropouts.
+const DROPOUTS_SINCE: u32 = 13;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -179,6 +183,9 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        if self.params.boosting.is_some() {
+            return DROPOUTS_SINCE;
+        }
         let is_wide = self.features.iter().any(|f| f.borders.len() > MAX_FITTED_BORDERS)
             || self.trees.iter().flat_map(Tree::leaves).any(|leaf| !leaf.is_narrow());
         if is_wide {

@@ -110,6 +110,13 @@ pub(super) struct LeafIndices {
     is_narrow: bool,
 }
 
+impl Block {
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+}
+
 impl Plan {
     /// Compiles a valid model.
     pub fn new(model: &Model) -> Self {

@@ -36,14 +36,28 @@ impl<'m> RoundWalk<'m> {
         Ok(RoundWalk { model, plan, blocks })
     }
 
+    /// Returns the leaf of each row in a tree.
+    pub fn leaves(&self, tree: usize) -> Vec<u16> {
+        let of_block = |leaves: &mut LeafIndices, block: &Block| {
+            self.plan.leaves(tree, block, leaves);
+            (0..block.rows()).map(|row| self.plan.leaf(tree, leaves, row) as u16).collect::<Vec<u16>>()
+        };
+        self.blocks.par_iter().map_init(LeafIndices::default, of_block).collect::<Vec<_>>().concat()
+    }
+
+    /// Returns the values of a tree's leaves, in units of its output's `units`.
+    pub fn values(&self, tree: usize, units: &[f64]) -> Vec<f32> {
+        let in_units = self.model.scale / units[(tree % self.model.outputs()).min(units.len() - 1)];
+        self.model.trees[tree].leaves().iter().map(|leaf| (leaf.value * in_units) as f32).collect()
+    }
+
     /// Adds a round's leaf values to the scores of all rows, `[output][row]`, each in units of its output's `units`: in f32, as the
     /// devices do.
     pub fn add_round(&self, round: usize, units: &[f64], scores: &mut [Vec<f32>]) {
         let outputs = self.model.outputs();
         for (output, scores) in scores.iter_mut().enumerate() {
             let tree = round * outputs + output;
-            let in_units = self.model.scale / units[output.min(units.len() - 1)];
-            let values: Vec<f32> = self.model.trees[tree].leaves().iter().map(|leaf| (leaf.value * in_units) as f32).collect();
+            let values = self.values(tree, units);
             scores.par_chunks_mut(BLOCK).zip(&self.blocks).for_each_init(LeafIndices::default, |leaves, (scores, block)| {
                 self.plan.leaves(tree, block, leaves);
                 for (row, score) in scores.iter_mut().enumerate() {
