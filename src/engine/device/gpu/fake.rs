@@ -7,7 +7,9 @@ use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{
+    Begun, GroupId, GroupSteps, LeafSums, SmallTableSteps, TrainingData, TreeRequest, TreeSteps,
+};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
@@ -118,6 +120,10 @@ pub fn with_several_trees(
     _: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     absent()
+}
+
+pub fn with_small_tables<R>(_: Option<u32>, _: impl FnOnce(&dyn SmallTableSteps) -> Result<R>) -> Result<R> {
+    Err(out_of_memory())
 }
 
 pub fn grow_forest<C: Code>(_: &[Option<u32>], _: &ForestWork<'_, C>) -> Result<GrownTrees> {
