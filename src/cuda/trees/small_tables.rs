@@ -122,8 +122,13 @@ impl CudaSmallTables {
         let words = extents.iter().zip(classes.values()).map(|(extent, members)| extent.log_words() * members.len() * rounds).sum();
         let codes: Vec<u8> = tables.iter().flat_map(|t| t.codes.iter().copied()).collect();
         let columns: Vec<u32> = tables.iter().flat_map(|t| t.features).map(|f| f.borders.len() as u32 | (f.first() as u32) << 16).collect();
-        let numbers: Vec<f32> = tables.iter().flat_map(|t| t.target.iter().chain(t.weight.unwrap_or(&[])).chain(t.scores).copied()).collect();
-        let bytes = codes.len() + 4 * (columns.len() + numbers.len()) + 2 * order + 8 * words + (size_of::<DeviceTable>() + 8 * rounds) * tables.len();
+        let numbers: Vec<f32> =
+            tables.iter().flat_map(|t| t.target.iter().chain(t.weight.unwrap_or(&[])).chain(t.scores).copied()).collect();
+        let bytes = codes.len()
+            + 4 * (columns.len() + numbers.len())
+            + 2 * order
+            + 8 * words
+            + (size_of::<DeviceTable>() + 8 * rounds) * tables.len();
         queue.check_memory(&format!("{} tables of few rows", tables.len()), bytes as u64)?;
         let codes = Buffer::copy_of(queue, "codes", &codes)?;
         let columns = Buffer::copy_of(queue, "features", &columns)?;
@@ -182,7 +187,12 @@ impl CudaSmallTables {
 
     /// Returns the tables as the kernel reads them, but for their order, where their codes, columns and numbers stand one behind the other from
     /// these addresses on.
-    fn describe(&self, tables: &[SmallTable<'_>], params: &TreeParams, (mut codes, mut columns, mut numbers): (u64, u64, u64)) -> Vec<DeviceTable> {
+    fn describe(
+        &self,
+        tables: &[SmallTable<'_>],
+        params: &TreeParams,
+        (mut codes, mut columns, mut numbers): (u64, u64, u64),
+    ) -> Vec<DeviceTable> {
         let one = |table: &SmallTable<'_>| {
             let (rows, count) = (table.target.len(), table.features.len());
             let formula = table.loss.formula(0);

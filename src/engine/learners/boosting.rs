@@ -111,10 +111,13 @@ pub struct ManyFits<'a> {
     gpus: Vec<Option<u32>>,
     /// Which of them is next.
     next: AtomicUsize,
+    at_once: usize,
 }
 
-/// Tables that go to a GPU together: enough that it is busy, and few enough that the memory for all threads' is small.
-const TABLES_AT_ONCE: usize = 256;
+/// Tables that go to a GPU together, at the most and at the least: enough that it is busy, few enough that the memory for all threads' is small
+/// and that all threads are done at about the same time.
+const MOST_AT_ONCE: usize = 256;
+const LEAST_AT_ONCE: usize = 32;
 
 impl<'a> ManyFits<'a> {
     /// Chooses where such tables are fitted; `monitor` is told what `device="auto"` comes to.
@@ -148,12 +151,15 @@ impl<'a> ManyFits<'a> {
     /// ```
     pub fn new(params: &'a core::BoostingParams, tables: ManyTables, monitor: &dyn Monitor) -> Result<ManyFits<'a>> {
         check_present(&params.device)?;
-        Ok(ManyFits { params, gpus: small_table_gpus(params, tables, monitor)?, next: AtomicUsize::new(0) })
+        let gpus = small_table_gpus(params, tables, monitor)?;
+        let share = tables.count / (4 * tables.threads.max(1));
+        let at_once = if gpus.is_empty() { 1 } else { share.clamp(LEAST_AT_ONCE, MOST_AT_ONCE) };
+        Ok(ManyFits { params, gpus, next: AtomicUsize::new(0), at_once })
     }
 
     /// Returns how many tables a call of [`ManyFits::fit`] should have.
     pub fn at_once(&self) -> usize {
-        if self.gpus.is_empty() { 1 } else { TABLES_AT_ONCE }
+        self.at_once
     }
 
     /// Fits a model to each of some tables; each fit's own error stands in its place. Of `monitor` nothing is asked but whether the work is

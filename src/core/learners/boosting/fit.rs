@@ -315,7 +315,8 @@ impl<'a> PreparedFit<'a> {
             (&starts[0].target, &starts[0].scores[0], &loss_columns),
             (starts[0].start[0], units[0]),
         )?;
-        let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
+        let risk_sets =
+            prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
         let refits = loss.leaf_rule(0) != LeafRule::Newton;
         // What the derivatives of each target's outputs are in units of.
         let of_start = |s: &Start| OutputUnits {
@@ -349,8 +350,14 @@ impl<'a> PreparedFit<'a> {
         let tree_params = TreeParams { split, ..tree_params };
 
         let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
-        let mut prior =
-            PriorRounds::new((input, &own), params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
+        let mut prior = PriorRounds::new(
+            (input, &own),
+            params,
+            options,
+            (scores, features.sets()),
+            &units_of_scores,
+            (measured.as_ref(), loss.as_ref()),
+        )?;
         let scores = std::mem::take(&mut prior.scores);
         let groups = groups.filter(|_| loss.by_group().is_some());
         Ok(PreparedFit {

@@ -8,14 +8,14 @@
 //! tables ─► PreparedFit, each ─► codes ─► SmallTableSteps::grow, all of them ─► PreparedFit::run, each ─► models
 //! ```
 
+use super::FitOptions;
 use super::fit::{CheckedTarget, PreparedFit, fit_with};
 use super::model::Model;
 use super::params::BoostingParams;
 use super::steps::{
-    Begun, Extent, GroupId, GroupSteps, GrownTables, LeafSums, NOT_FINITE, SmallTable, SmallTableSteps, SmallTree, SmallTrees, TrainingData,
-    TreeDevices, TreeRequest, TreeSteps,
+    Begun, Extent, GroupId, GroupSteps, GrownTables, LeafSums, NOT_FINITE, SmallTable, SmallTableSteps, SmallTree, SmallTrees,
+    TrainingData, TreeDevices, TreeRequest, TreeSteps,
 };
-use super::FitOptions;
 use crate::dataset::{Input, Monitor, OwnRows, checks};
 use crate::error::{Error, Result};
 use crate::losses::{LeafRule, Loss};

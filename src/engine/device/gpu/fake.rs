@@ -7,9 +7,7 @@ use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::steps::{
-    Begun, GroupId, GroupSteps, LeafSums, SmallTableSteps, TrainingData, TreeRequest, TreeSteps,
-};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, SmallTableSteps, TrainingData, TreeRequest, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
