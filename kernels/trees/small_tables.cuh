@@ -112,16 +112,16 @@ struct SmallBlock {
     const SmallFit& fit;
     const SmallTable& table;
     uint32_t rows, count, warp, lane;
-    uint16_t* lists[2];
+    uint16_t* lists;  // two, by turns
     uint8_t* codes;
     uint32_t* columns;
     double* scored;  // the warp's own
     float2* derivatives;
     int2* statistics;
     float* scores;
-    uint16_t* node_of[2];
+    uint16_t* nodes_of;  // two, by turns
     uint8_t* right;
-    SmallNode* nodes[2];
+    SmallNode* all_nodes;  // of two levels
     SmallBest* best;  // [warp][node]
     SmallLeaf* leaves;
     uint64_t* splits;  // [split][2]
@@ -132,24 +132,28 @@ struct SmallBlock {
         count = table.count;
         warp = threadIdx.x / 32;
         lane = threadIdx.x & 31;
-        const uint32_t list = (fit.at_codes - fit.at_lists) / 2;
-        lists[0] = reinterpret_cast<uint16_t*>(base + fit.at_lists);
-        lists[1] = reinterpret_cast<uint16_t*>(base + fit.at_lists + list);
+        lists = reinterpret_cast<uint16_t*>(base + fit.at_lists);
         codes = base + fit.at_codes;
         columns = reinterpret_cast<uint32_t*>(base + fit.at_columns);
         scored = reinterpret_cast<double*>(base + fit.at_scored) + warp * fit.stride;
         derivatives = reinterpret_cast<float2*>(base + fit.at_derivatives);
         statistics = reinterpret_cast<int2*>(base + fit.at_statistics);
         scores = reinterpret_cast<float*>(base + fit.at_scores);
-        node_of[0] = reinterpret_cast<uint16_t*>(base + fit.at_node_of);
-        node_of[1] = node_of[0] + fit.stride;
+        nodes_of = reinterpret_cast<uint16_t*>(base + fit.at_node_of);
         right = base + fit.at_right;
-        nodes[0] = reinterpret_cast<SmallNode*>(base + fit.at_nodes);
-        nodes[1] = nodes[0] + fit.nodes;
+        all_nodes = reinterpret_cast<SmallNode*>(base + fit.at_nodes);
         best = reinterpret_cast<SmallBest*>(base + fit.at_best);
         leaves = reinterpret_cast<SmallLeaf*>(base + fit.at_leaves);
         splits = reinterpret_cast<uint64_t*>(base + fit.at_splits);
     }
+
+    __device__ __forceinline__ uint16_t* list(uint32_t turn, uint32_t column) const {
+        return lists + turn * ((fit.at_codes - fit.at_lists) / 4) + column * fit.stride;
+    }
+
+    __device__ __forceinline__ uint16_t* node_of(uint32_t turn) const { return nodes_of + turn * fit.stride; }
+
+    __device__ __forceinline__ SmallNode* nodes(uint32_t turn) const { return all_nodes + turn * fit.nodes; }
 
     __device__ __forceinline__ uint32_t borders(uint32_t column) const { return columns[column] & 0xffff; }
 
@@ -356,7 +360,7 @@ __device__ __forceinline__ void add_run(int64_t* to, int64_t value, uint32_t lan
     if (last && sum) atomicAdd(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(sum));
 }
 
-// Grows one tree; returns how many splits and leaves it has. The rows' leaves are in `node_of[*turn]`, their order that of `lists[*turn]`.
+// Grows one tree; returns how many splits and leaves it has. The rows' leaves are in `node_of(turn)`, in the order of `list(turn, 0)`.
 __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantizer& e, uint32_t& split_count, uint32_t& leaf_count, uint32_t& turn) {
     __shared__ uint32_t counts[4];  // nodes of the next level, splits, leaves, whether any was split
     __shared__ SmallBest level_best[SMALL_WARPS];
@@ -364,12 +368,12 @@ __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantize
     if (threadIdx.x == 0) counts[1] = counts[2] = 0;
     uint32_t node_count = 1;
     turn = 1;
-    for (uint32_t i = threadIdx.x; i < s.rows; i += SMALL_THREADS) s.node_of[1][i] = 0;
+    for (uint32_t i = threadIdx.x; i < s.rows; i += SMALL_THREADS) s.node_of(1)[i] = 0;
     __syncthreads();
     for (uint32_t depth = 0; depth < fit.depth && node_count; depth++) {
         // At the root the order of all rows, then the one list or the other.
         const uint32_t now = turn, next = 1 - turn;
-        SmallNode* nodes = s.nodes[now];
+        SmallNode* nodes = s.nodes(now);
         for (uint32_t n = threadIdx.x; n < node_count; n += SMALL_THREADS) {
             SmallNode& node = nodes[n];
             SplitInput input = {};
@@ -391,13 +395,13 @@ __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantize
         double gain = -INFINITE64;
         uint32_t key = NO_KEY;
         for (uint32_t column = s.warp; column < s.count; column += SMALL_WARPS) {
-            const uint16_t* list = depth ? s.lists[now] + column * fit.stride : s.table.order + column * fit.stride;
+            const uint16_t* list = depth ? s.list(now, column) : s.table.order + column * fit.stride;
             if (fit.symmetric) {
-                if (e.wide) small_level<int64_t>(s, list, s.node_of[now], nodes, node_count, e, column, parent, gain, key);
-                else small_level<int32_t>(s, list, s.node_of[now], nodes, node_count, e, column, parent, gain, key);
+                if (e.wide) small_level<int64_t>(s, list, s.node_of(now), nodes, node_count, e, column, parent, gain, key);
+                else small_level<int32_t>(s, list, s.node_of(now), nodes, node_count, e, column, parent, gain, key);
             } else {
-                if (e.wide) small_search<false, int64_t>(s, list, s.node_of[now], nodes, e, column, 0);
-                else small_search<false, int32_t>(s, list, s.node_of[now], nodes, e, column, 0);
+                if (e.wide) small_search<false, int64_t>(s, list, s.node_of(now), nodes, e, column, 0);
+                else small_search<false, int32_t>(s, list, s.node_of(now), nodes, e, column, 0);
             }
         }
         if (fit.symmetric) {
@@ -423,11 +427,11 @@ __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantize
         }
         __syncthreads();
         // Which rows go right, and what goes left of each node.
-        const uint16_t* first_list = depth ? s.lists[now] : s.table.order;
+        const uint16_t* first_list = depth ? s.list(now, 0) : s.table.order;
         for (uint32_t base = s.warp * 32; base < s.rows; base += SMALL_THREADS) {
             const uint32_t at = base + s.lane;
             const bool inside = at < s.rows;
-            const uint32_t n = inside ? s.node_of[now][at] : SMALL_NOWHERE;
+            const uint32_t n = inside ? s.node_of(now)[at] : SMALL_NOWHERE;
             const uint32_t before = __shfl_up_sync(~0u, n, 1), behind = __shfl_down_sync(~0u, n, 1);
             const uint32_t first = run_start(s.lane == 0 || n != before, s.lane);
             const bool last = s.lane == 31 || n != behind;
@@ -490,7 +494,7 @@ __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantize
                                 node.child[side] = static_cast<uint16_t>(SMALL_DONE | leaf);
                                 leaf++;
                             } else {
-                                SmallNode& to = s.nodes[next][child];
+                                SmallNode& to = s.nodes(next)[child];
                                 to.sums = side ? node.sums - node.left : node.left;
                                 to.start = static_cast<uint16_t>(node.start + (side ? left_rows : 0));
                                 to.len = static_cast<uint16_t>(len);
@@ -518,13 +522,13 @@ __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantize
         node_count = counts[0];
         // The rows of each column's list go to their places; of what is searched no more, those of the first alone.
         for (uint32_t column = s.warp; column < (node_count ? s.count : 1); column += SMALL_WARPS) {
-            const uint16_t* from = depth ? s.lists[now] + column * fit.stride : s.table.order + column * fit.stride;
-            uint16_t* to = s.lists[next] + column * fit.stride;
+            const uint16_t* from = depth ? s.list(now, column) : s.table.order + column * fit.stride;
+            uint16_t* to = s.list(next, column);
             uint32_t lefts = 0, rights = 0;
             for (uint32_t base = 0; base < s.rows; base += 32) {
                 const uint32_t at = base + s.lane;
                 const bool inside = at < s.rows;
-                const uint32_t n = inside ? s.node_of[now][at] : SMALL_NOWHERE;
+                const uint32_t n = inside ? s.node_of(now)[at] : SMALL_NOWHERE;
                 const bool divided = !(n & SMALL_DONE) && nodes[n].key != NO_KEY;
                 const uint32_t row = inside ? from[at] : 0;
                 const bool goes_right = divided && s.right[row];
@@ -542,7 +546,7 @@ __device__ __forceinline__ void small_tree(SmallBlock& s, const GradientQuantize
                         end = nodes[n].child[0];
                     }
                     to[place] = static_cast<uint16_t>(row);
-                    if (column == 0) s.node_of[next][place] = static_cast<uint16_t>(end);
+                    if (column == 0) s.node_of(next)[place] = static_cast<uint16_t>(end);
                 }
                 lefts += __popc(left_mask);
                 rights += __popc(right_mask);
@@ -560,8 +564,13 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) tree_grow_small(cons
     __shared__ uint32_t largest[2];
     __shared__ double parts[32];
     __shared__ unsigned long long place;
-    SmallBlock s(fit, fit.tables[blockIdx.x]);
-    const SmallTable& table = s.table;
+    __shared__ SmallTable table;
+    static_assert(sizeof(SmallTable) % 4 == 0 && sizeof(SmallTable) / 4 <= SMALL_THREADS, "a thread a word");
+    if (threadIdx.x < sizeof(SmallTable) / 4) {
+        reinterpret_cast<uint32_t*>(&table)[threadIdx.x] = reinterpret_cast<const uint32_t*>(fit.tables + blockIdx.x)[threadIdx.x];
+    }
+    __syncthreads();
+    SmallBlock s(fit, table);
     const uint32_t unit = fit.unit && !table.weight;
     for (uint32_t i = threadIdx.x; i < s.count; i += SMALL_THREADS) s.columns[i] = table.columns[i];
     for (uint32_t column = 0; column < s.count; column++) {
@@ -622,7 +631,7 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) tree_grow_small(cons
             }
         }
         if (threadIdx.x == 0) {
-            SmallNode& root = s.nodes[1][0];
+            SmallNode& root = s.nodes(1)[0];
             root.sums = {0, 0, s.rows};
             root.start = root.place = 0;
             root.len = static_cast<uint16_t>(s.rows);
@@ -651,14 +660,14 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) tree_grow_small(cons
             sum_h += __shfl_xor_sync(~0u, sum_h, offset);
         }
         if (s.lane == 0) {
-            add(&s.nodes[1][0].sums.gradient, sum_g);
-            add(&s.nodes[1][0].sums.hessian, sum_h);
+            add(&s.nodes(1)[0].sums.gradient, sum_g);
+            add(&s.nodes(1)[0].sums.hessian, sum_h);
         }
         __syncthreads();
         uint32_t splits, leaves, turn;
         small_tree(s, e, splits, leaves, turn);
-        const uint16_t* leaf_of = s.node_of[turn];
-        const uint16_t* list = s.lists[turn];
+        const uint16_t* leaf_of = s.node_of(turn);
+        const uint16_t* list = s.list(turn, 0);
         for (uint32_t base = s.warp * 32; base < s.rows; base += SMALL_THREADS) {
             const uint32_t at = base + s.lane;
             const bool inside = at < s.rows;

@@ -33,7 +33,8 @@ const MODEL: &str = "model";
 /// Checks that a column of this type can say which rows are fitted together.
 fn check_key(name: &str, dtype: &DataType) -> PolarsResult<()> {
     if name == MODEL {
-        return Err(errors::twice(name, "name: it is that of the models; give the key another, by alias"));
+        let text = format!("column `{name}`: the models have that name; give the key another by `alias`");
+        return Err(PolarsError::Duplicate(text.into()));
     }
     if categories::is_category(dtype) || dtype.is_temporal() {
         return Ok(());
@@ -119,7 +120,7 @@ impl Groups<'_> {
                 Err(_) => Err(errors::data("")),
             })
             .collect();
-        let inputs: Vec<Input<'_>> = tables.iter().flatten().map(GivenTable::input).collect();
+        let inputs: Vec<Input<'_>> = tables.iter().flatten().map(|table| table.input()).collect();
         let mut fitted = fits.fit(&inputs, &self.watch).map_err(errors::compute)?.into_iter();
         drop(inputs);
         let mut models = Vec::with_capacity(groups.len());

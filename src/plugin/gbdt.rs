@@ -156,7 +156,7 @@ impl<'p> GivenTable<'p> {
         params.n_threads = Some(threads.count());
         Ok(GivenTable {
             params,
-            target_name: parts.target.name(),
+            target_name: parts.target.name().as_str(),
             target,
             held_out,
             features,
