@@ -114,7 +114,10 @@ def main() -> None:
         different = check(frame, models, params, args.sample)
         way = name.replace(" ", "_")
         measured |= {f"{way}_s": seconds, f"{way}_processor_s": processor, f"{way}_different": different}
-        print(f"polars-taiga, {name} ({args.policy}, {args.device}): {seconds:.3f} s, processor {processor:.2f} s", flush=True)
+        print(
+            f"polars-taiga, {name} ({args.policy}, {args.device}): {seconds:.3f} s, processor {processor:.2f} s",
+            flush=True,
+        )
         if args.loop:
             times, of_processor = measured["loop_s"] / seconds, measured["loop_processor_s"] / processor
             print(f"{times:.1f} times faster, {of_processor:.1f} times by processor time")

@@ -70,13 +70,17 @@ def test_keys_of_every_type_and_several_of_them() -> None:
     )
     for by in (["text"], ["category"], ["boolean"], ["day"], ["boolean", "text"], ["day", "g", "boolean"]):
         ours = df.taiga.fit_gbdt_by(by, "y", "a", "b", rounds=2, min_child_weight=0)
-        theirs = df.group_by(by, maintain_order=True).agg(model=tg.fit_gbdt("y", "a", "b", rounds=2, min_child_weight=0))
+        theirs = df.group_by(by, maintain_order=True).agg(
+            model=tg.fit_gbdt("y", "a", "b", rounds=2, min_child_weight=0)
+        )
         assert_frame_equal(ours, theirs)
 
 
 def test_what_stands_beside_the_target() -> None:
     """Proves weights, held-out rows, keys of rows, classes and computed columns as in a fit alone."""
-    df = frame().with_columns(w=pl.col("a").abs() + 0.1, out=pl.col("c") == 4, id=pl.int_range(pl.len()).reverse(), z=pl.col("y") > 0)
+    df = frame().with_columns(
+        w=pl.col("a").abs() + 0.1, out=pl.col("c") == 4, id=pl.int_range(pl.len()).reverse(), z=pl.col("y") > 0
+    )
     several: list[tuple[str, dict[str, Any]]] = [
         ("y", {"weight": "w"}),
         ("y", {"eval": "out", "early_stopping": 2}),

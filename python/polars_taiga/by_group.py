@@ -39,10 +39,10 @@ def fit_gbdt_by(
     metadata: Metadata | None = None,
     **params: Unpack[GbdtParams],
 ) -> pl.Expr:
-    """Fit gradient-boosted trees to each group of rows; the expression gives a struct of the keys and the model for each.
+    """Fit gradient-boosted trees to each group of rows; the expression gives structs of the keys and the model.
 
-    What `group_by(by, maintain_order=True).agg(model=fit_gbdt(...))` gives, byte for byte, in one call for all groups. Polars
-    calls a fit in a `group_by` once for each group, which costs more than the fit where groups have few rows, and which
+    What `group_by(by, maintain_order=True).agg(model=fit_gbdt(...))` gives, byte for byte, in one call for all
+    groups. Polars calls a fit in a `group_by` once for each group, which costs more than the fit where groups have few rows, and which
     leaves a GPU with one of them at a time; here the groups are dealt to all threads, and on a GPU the trees of many
     groups grow in one launch (docs/groups.md).
 

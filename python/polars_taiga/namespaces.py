@@ -768,7 +768,7 @@ class TaigaLazyFrame(_Fits):
 
     @shows(GbdtParams)
     def fit_gbdt_by(self, by: IntoColumns, target: IntoColumn, *features: IntoColumns, **params: Any) -> pl.LazyFrame:
-        """A row for each group of rows that have the same keys: these, and the `model` that `tg.fit_gbdt_by` fits to it."""
+        """The keys of each group of rows, and the `model` that `tg.fit_gbdt_by` fits to it."""
         return self._frame.select(fit_gbdt_by(by, target, *features, **params)).unnest("models")
 
 
@@ -807,6 +807,6 @@ class TaigaDataFrame(_Fits):
 
     @shows(GbdtParams)
     def fit_gbdt_by(self, by: IntoColumns, target: IntoColumn, *features: IntoColumns, **params: Any) -> pl.DataFrame:
-        """A row for each group of rows that have the same keys: these, and the `model` that `tg.fit_gbdt_by` fits to it."""
+        """The keys of each group of rows, and the `model` that `tg.fit_gbdt_by` fits to it."""
         with _plugin.errors():
             return self._frame.select(fit_gbdt_by(by, target, *features, **params)).unnest("models")
