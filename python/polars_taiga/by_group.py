@@ -42,9 +42,9 @@ def fit_gbdt_by(
     """Fit gradient-boosted trees to each group of rows; the expression gives structs of the keys and the model.
 
     What `group_by(by, maintain_order=True).agg(model=fit_gbdt(...))` gives, byte for byte, in one call for all
-    groups. Polars calls a fit in a `group_by` once for each group, which costs more than the fit where groups have few rows, and which
-    leaves a GPU with one of them at a time; here the groups are dealt to all threads, and on a GPU the trees of many
-    groups grow in one launch (docs/groups.md).
+    groups. Polars calls a fit in a `group_by` once for each group, which costs more than the fit where groups have
+    few rows, and which leaves a GPU with one of them at a time; here the groups are dealt to all threads, and on a
+    GPU the trees of many groups grow in one launch (docs/groups.md).
 
     The groups stand in the order of their first rows; null is a key as any other. The rows of a group need not stand
     side by side, and keep their order: where they do stand so, nothing is copied. The expression's name is `models`;

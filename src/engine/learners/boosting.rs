@@ -162,8 +162,8 @@ impl<'a> ManyFits<'a> {
         self.at_once
     }
 
-    /// Fits a model to each of some tables; each fit's own error stands in its place. Of `monitor` nothing is asked but whether the work is
-    /// still wanted.
+    /// Fits a model to each of some tables; each fit's own error stands in its place. `monitor` is asked whether the work is still
+    /// wanted, and told where a GPU had no memory for it.
     ///
     /// # Errors
     /// Those of the device, which concern all tables.
@@ -176,7 +176,7 @@ impl<'a> ManyFits<'a> {
         let Some(gpu) = self.gpus.get(self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len().max(1)) else {
             return Ok(each(&self.params.device));
         };
-        or_on_cpu(&self.params.device, &|_| (), |device| match device {
+        or_on_cpu(&self.params.device, &|why| monitor.0.device(why), |device| match device {
             "cpu" => Ok(each(device)),
             _ => gpu::with_small_tables(*gpu, |small| {
                 core::small_tables::fit_each(inputs, self.params, &Chosen::new(device, monitor), small, monitor)
@@ -185,7 +185,7 @@ impl<'a> ManyFits<'a> {
     }
 }
 
-/// A monitor that says whether the work is still wanted, and is told nothing.
+/// A monitor that says whether the work is still wanted, and is told nothing of rounds.
 struct Wanted<'m>(&'m dyn Monitor);
 
 impl Monitor for Wanted<'_> {
