@@ -242,7 +242,7 @@ __device__ __forceinline__ void small_search(const SmallBlock& s, const uint16_t
         const uint32_t at = base + s.lane;
         const SmallEntry entry = small_entry(s, list, node_of, nodes, column, at);
         const uint32_t first = run_start(entry.head, s.lane);
-        const bool continues = first == 0 && !__shfl_sync(~0u, entry.head, 0);
+        const bool begins = __shfl_sync(~0u, entry.head, 0), continues = first == 0 && !begins;
         const int2 own = at < s.rows ? s.statistics[entry.row] : make_int2(0, 0);
         // Gradients and hessians up to here; of those with a missing value, and how many these are.
         S sums[4] = {static_cast<S>(own.x), static_cast<S>(static_cast<uint32_t>(own.y)), 0, 0};
