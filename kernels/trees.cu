@@ -15,6 +15,8 @@
 //   tree_search_grow, or tree_level_grow ─► tree_partition_root_records, tree_partition_records    once a level
 //   tree_leaves_heap
 //
+// all trees of many tables of few rows, in one launch: tree_grow_small
+//
 // with the rows on several GPUs besides: tree_complete_quantizer, tree_all_reduce once a level, tree_complete_leaves
 
 #include "trees/resident.cuh"
@@ -35,6 +37,7 @@
 #include "trees/rows.cuh"
 #include "trees/evaluate_splits.cuh"
 #include "trees/evaluate_shared.cuh"
+#include "trees/small_tables.cuh"
 
 #include <cstddef>
 namespace taiga {

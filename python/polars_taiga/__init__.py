@@ -18,6 +18,7 @@ from polars_taiga import datafusion, duckdb, metrics, plot
 from polars_taiga import namespaces as namespaces
 from polars_taiga._taiga import __version__
 from polars_taiga._warn import TargetWarning
+from polars_taiga.by_group import fit_gbdt_by
 from polars_taiga.calibration import calibrate, fit_calibration
 from polars_taiga.collective import Collective
 from polars_taiga.conformal import conformal, interval
@@ -92,6 +93,7 @@ __all__ = [
     "fit_folds",
     "fit_forest",
     "fit_gbdt",
+    "fit_gbdt_by",
     "fit_sparse_lr",
     "fit_target_encoder",
     "histogram",

@@ -70,6 +70,11 @@ def scalar_of_columns(function: str, args: Sequence[pl.Expr], kwargs: dict[str, 
     return _call(function, args, kwargs, returns_scalar=True, changes_length=True, input_wildcard_expansion=True)
 
 
+def groups(function: str, args: Sequence[pl.Expr], kwargs: dict[str, Any]) -> pl.Expr:
+    """An expression that makes a row of each group of the rows of whole columns."""
+    return _call(function, args, kwargs, changes_length=True, input_wildcard_expansion=True)
+
+
 # What Polars puts before the text of a plugin's error, and after it where it knows the expression or the plan.
 _FAILED = re.compile(
     r"the plugin failed with message: (\w+: .*?)"

@@ -685,9 +685,10 @@ def fit_call(
     progress: bool | None,
     on_error: OnError,
     metadata: Metadata | None,
+    function: str = "fit_gbdt",
 ) -> _fit.Call:
-    """What `fit_gbdt` is asked for: the columns of `roles` beside the target, the learner's `params`."""
-    own = GbdtCall("fit_gbdt", target, features, params, held_out=roles["eval"] is not None)
+    """What a call of `function` asks for: the columns of `roles` beside the target, the learner's `params`."""
+    own = GbdtCall(function, target, features, params, held_out=roles["eval"] is not None)
     return _fit.call(
         own.problems,
         own.columns,

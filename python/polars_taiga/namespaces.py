@@ -12,6 +12,7 @@ from polars_taiga._batches import BatchesCall
 from polars_taiga._fit import Training
 from polars_taiga._signature import shows
 from polars_taiga._taiga import __version__
+from polars_taiga.by_group import fit_gbdt_by
 from polars_taiga.calibration import calibrate, fit_calibration
 from polars_taiga.conformal import ConformalParams, IntervalParams, conformal, interval
 from polars_taiga.encoder import Encoder
@@ -765,6 +766,11 @@ class TaigaLazyFrame(_Fits):
         """The frame with the predictions of `tg.predict` as a column more."""
         return self._frame.with_columns(predict(model, *features, **params).alias(name))
 
+    @shows(GbdtParams)
+    def fit_gbdt_by(self, by: IntoColumns, target: IntoColumn, *features: IntoColumns, **params: Any) -> pl.LazyFrame:
+        """The keys of each group of rows, and the `model` that `tg.fit_gbdt_by` fits to it."""
+        return self._frame.select(fit_gbdt_by(by, target, *features, **params)).unnest("models")
+
 
 @pl.api.register_dataframe_namespace("taiga")
 class TaigaDataFrame(_Fits):
@@ -798,3 +804,9 @@ class TaigaDataFrame(_Fits):
         """The frame with the predictions of `tg.predict` as a column more."""
         with _plugin.errors():
             return self._frame.with_columns(predict(model, *features, **params).alias(name))
+
+    @shows(GbdtParams)
+    def fit_gbdt_by(self, by: IntoColumns, target: IntoColumn, *features: IntoColumns, **params: Any) -> pl.DataFrame:
+        """The keys of each group of rows, and the `model` that `tg.fit_gbdt_by` fits to it."""
+        with _plugin.errors():
+            return self._frame.select(fit_gbdt_by(by, target, *features, **params)).unnest("models")

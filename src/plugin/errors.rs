@@ -68,6 +68,11 @@ pub fn values(name: &str, message: impl std::fmt::Display) -> PolarsError {
     of_rows(RowsFault::Values, format!("column `{name}`: {message}"))
 }
 
+/// The same error once more.
+pub fn again(error: &PolarsError) -> PolarsError {
+    rows_fault(error).map_or_else(|| data(text(error)), |fault| of_rows(fault, text(error)))
+}
+
 /// The error's text, without the name of its kind.
 pub fn text(error: &PolarsError) -> String {
     match error {

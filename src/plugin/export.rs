@@ -23,6 +23,8 @@ pub enum Length {
     One,
     /// As many as its inputs have, literals aside.
     Rows,
+    /// As many as there are groups of them.
+    Any,
 }
 
 /// Exports the function of an expression, `fn(&[Series], Kwargs) -> Answer`, under its name, the one that tells its type when a
@@ -101,6 +103,7 @@ fn nulls<K: DeserializeOwned>((_, field, length): Expression<K>, inputs: &[Serie
     let rows = match length {
         Length::One => 1,
         Length::Rows => monitor::rows(inputs),
+        Length::Any => 0,
     };
     Ok(Series::full_null(field.name().clone(), rows, field.dtype()))
 }

@@ -17,6 +17,7 @@ use crate::warn;
 use polars::prelude::*;
 use std::borrow::Cow;
 use taiga_engine::column::FeatureType;
+use taiga_engine::dataset::positions::Positions;
 use taiga_engine::dataset::{Evaluation, Input, LossColumns};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
@@ -97,64 +98,117 @@ fn check_several(
     schema::check(&fields.typed(types), TargetKind::Numbers, given, &params).map_err(errors::compute)
 }
 
+/// The table of a fit, read.
+pub struct GivenTable<'p> {
+    /// The parameters that go with it.
+    pub params: BoostingParams,
+    target_name: &'p str,
+    target: TargetColumn,
+    held_out: Option<HeldOut>,
+    features: Vec<Feature>,
+    weight: Option<Numbers>,
+    baseline: Vec<Numbers>,
+    of_loss: Vec<Numbers>,
+    of_metrics: Vec<Numbers>,
+    positions: Option<Positions<'static>>,
+    groups: Option<Vec<u32>>,
+    times: TimeColumns,
+    /// The fit's own, while it works.
+    _threads: FitThreads,
+}
+
+impl<'p> GivenTable<'p> {
+    /// Reads the table of a fit.
+    ///
+    /// # Errors
+    /// What is wrong with it, naming the column.
+    pub fn new(parts: &'p Parts, mut params: BoostingParams, function: &'static str, wanted: Wanted) -> PolarsResult<GivenTable<'p>> {
+        let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
+        let marks = held_out.as_ref().map(|h| h.marks.as_slice());
+        let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
+        let target = match several {
+            Some(loss) => {
+                params.loss = loss;
+                TargetColumn::Several(SeveralTargets::new(&parts.target, loss, marks, None)?)
+            }
+            None => TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?,
+        };
+        if params.loss == LossKind::Auto && several.is_none() {
+            warn::numbers_for_classes(function, &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
+        }
+        let features = parts.features(&params.categorical)?;
+        let weight = parts.weight()?;
+        let baseline = parts.all("baseline")?;
+        let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
+        let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
+        let group = parts.one("group")?;
+        let of_loss = parts.all("loss_columns")?;
+        let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
+        let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
+        let of_metrics = parts.all("metric_columns")?;
+        let of_metrics = of_metrics.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::feature(s)));
+        let of_metrics = of_metrics.collect::<PolarsResult<Vec<_>>>()?;
+        let position = parts.one("position")?;
+        let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
+        let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
+        let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
+        let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
+        params.n_threads = Some(threads.count());
+        Ok(GivenTable {
+            params,
+            target_name: parts.target.name().as_str(),
+            target,
+            held_out,
+            features,
+            weight,
+            baseline,
+            of_loss,
+            of_metrics,
+            positions,
+            groups,
+            times,
+            _threads: threads,
+        })
+    }
+
+    /// Returns the table as the engine takes it.
+    pub fn input(&self) -> Input<'_> {
+        Input {
+            features: self.features.iter().map(Feature::column).collect(),
+            target: self.target.target(),
+            target_name: self.target_name.to_string(),
+            weight: self.weight.as_ref().map(Numbers::column),
+            baseline: self.baseline.iter().map(Numbers::column).collect(),
+            held_out: self.held_out.as_ref().map(|h| h.marks.as_slice()),
+            evaluation: Evaluation {
+                sets: self.held_out.as_ref().and_then(|h| h.sets.clone()),
+                columns: self.of_metrics.iter().map(Numbers::column).collect(),
+            },
+            loss_columns: LossColumns {
+                groups: self.groups.as_deref().map(Cow::Borrowed),
+                positions: self.positions.clone(),
+                numbers: self.of_loss.iter().map(Numbers::column).collect(),
+                times: self.times.times(),
+            },
+        }
+    }
+
+    /// Returns the type of its labels.
+    pub fn label_type(&self) -> Option<LabelType> {
+        self.target.label_type()
+    }
+}
+
 /// Reads the table of a fit, and gives it to `work` with the parameters that go with it and the type of its labels.
 pub fn read<R>(
     parts: &Parts,
-    mut params: BoostingParams,
+    params: BoostingParams,
     function: &'static str,
     wanted: Wanted,
     work: impl FnOnce(&Input<'_>, &BoostingParams, Option<LabelType>) -> PolarsResult<R>,
 ) -> PolarsResult<R> {
-    let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?;
-    let marks = held_out.as_ref().map(|h| h.marks.as_slice());
-    let several = several::loss_of(parts.target.name(), parts.target.dtype(), params.loss)?;
-    let target = match several {
-        Some(loss) => {
-            params.loss = loss;
-            TargetColumn::Several(SeveralTargets::new(&parts.target, loss, marks, None)?)
-        }
-        None => TargetColumn::new(&parts.target, params.loss, &by(&params), params.positive.as_ref())?,
-    };
-    if params.loss == LossKind::Auto && several.is_none() {
-        warn::numbers_for_classes(function, &parts.target, "loss=\"logloss\"", "loss=\"rmse\"")?;
-    }
-    let features = parts.features(&params.categorical)?;
-    let weight = parts.weight()?;
-    let baseline = parts.all("baseline")?;
-    let baseline = baseline.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a baseline")));
-    let baseline = baseline.collect::<PolarsResult<Vec<_>>>()?;
-    let group = parts.one("group")?;
-    let of_loss = parts.all("loss_columns")?;
-    let of_loss = of_loss.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::finite(s, "a column that a loss reads")));
-    let of_loss = of_loss.collect::<PolarsResult<Vec<_>>>()?;
-    let of_metrics = parts.all("metric_columns")?;
-    let of_metrics = of_metrics.iter().map(|s| parts.check_length(s).and_then(|()| Numbers::feature(s)));
-    let of_metrics = of_metrics.collect::<PolarsResult<Vec<_>>>()?;
-    let position = parts.one("position")?;
-    let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
-    let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
-    let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
-    let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
-    params.n_threads = Some(threads.count());
-    let input = Input {
-        features: features.iter().map(Feature::column).collect(),
-        target: target.target(),
-        target_name: parts.target.name().to_string(),
-        weight: weight.as_ref().map(Numbers::column),
-        baseline: baseline.iter().map(Numbers::column).collect(),
-        held_out: marks,
-        evaluation: Evaluation {
-            sets: held_out.as_ref().and_then(|h| h.sets.clone()),
-            columns: of_metrics.iter().map(Numbers::column).collect(),
-        },
-        loss_columns: LossColumns {
-            groups: groups.as_deref().map(Cow::Borrowed),
-            positions,
-            numbers: of_loss.iter().map(Numbers::column).collect(),
-            times: times.times(),
-        },
-    };
-    work(&input, &params, target.label_type())
+    let table = GivenTable::new(parts, params, function, wanted)?;
+    work(&table.input(), &table.params, table.label_type())
 }
 
 /// Fits a model on one table, or with other processes on one whose rows are in all of them.

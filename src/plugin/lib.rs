@@ -2,6 +2,7 @@
 //! what an expression computes is in the engine.
 
 mod batches;
+mod by_group;
 mod cache;
 mod callback;
 mod categories;

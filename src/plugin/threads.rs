@@ -37,8 +37,13 @@ impl FitThreads {
             return FitThreads { count, ours: false };
         }
         let fits = 1 + FITS.get().fetch_add(1, Ordering::Relaxed);
-        let count = if values < SERIAL_BELOW { 1 } else { share(default_threads(), fits) };
+        let count = if FitThreads::serve(values) { share(default_threads(), fits) } else { 1 };
         FitThreads { count: count as u32, ours: true }
+    }
+
+    /// Whether a fit of so many values is sooner done by several threads.
+    pub fn serve(values: usize) -> bool {
+        values >= SERIAL_BELOW
     }
 
     /// The number of threads.

@@ -24,28 +24,36 @@ impl RowGroups {
     /// Returns the groups of a table whose rows are of the groups that `numbers` says, whatever these are.
     pub fn new(numbers: &[u32]) -> RowGroups {
         let mut known = std::collections::HashMap::new();
-        let mut counts: Vec<u32> = vec![];
         let mut last = None;
         let own: Vec<u32> = numbers
             .iter()
             .map(|number| {
                 let group = match last {
                     Some((same, group)) if same == *number => group,
-                    _ => *known.entry(*number).or_insert(counts.len() as u32),
+                    _ => {
+                        let next = known.len() as u32;
+                        *known.entry(*number).or_insert(next)
+                    }
                 };
                 last = Some((*number, group));
-                if group as usize == counts.len() {
-                    counts.push(0);
-                }
-                counts[group as usize] += 1;
                 group
             })
             .collect();
-        let mut starts = Vec::with_capacity(counts.len() + 1);
-        starts.push(0);
-        counts.iter().for_each(|count| starts.push(starts[starts.len() - 1] + count));
-        let (mut rows, mut next) = (vec![0; numbers.len()], starts.clone());
-        for (row, group) in own.iter().enumerate() {
+        RowGroups::of_codes(&own, known.len())
+    }
+
+    /// Returns the groups of a table whose rows are of groups that are numbered from 0 on, by their first rows; `count` of them.
+    ///
+    /// ```
+    /// use taiga_core::dataset::row_groups::RowGroups;
+    /// assert_eq!(RowGroups::of_codes(&[0, 1, 0, 0, 1], 2), RowGroups::new(&[7, 3, 7, 7, 3]));
+    /// ```
+    pub fn of_codes(codes: &[u32], count: usize) -> RowGroups {
+        let mut starts = vec![0; count + 1];
+        codes.iter().for_each(|group| starts[*group as usize + 1] += 1);
+        (0..count).for_each(|group| starts[group + 1] += starts[group]);
+        let (mut rows, mut next) = (vec![0; codes.len()], starts.clone());
+        for (row, group) in codes.iter().enumerate() {
             rows[next[*group as usize] as usize] = row as u32;
             next[*group as usize] += 1;
         }

@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, DevicePtr, DeviceRepr, ValidAsZeroBits};
 use taiga_core::error::Result;
 
 /// `kernels/trees.cu`.
-const TREES: Image = Image { name: "trees", bytes: taiga_kernels::images::trees };
+pub(super) const TREES: Image = Image { name: "trees", bytes: taiga_kernels::images::trees };
 
 /// An array on the device, and where it is: kernels get addresses in tables.
 pub struct Buffer<T: DeviceRepr> {

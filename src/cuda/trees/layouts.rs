@@ -55,7 +55,8 @@ kernel_structs! {
     Total, GradientQuantizer, LossProgram, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
     RowRecords, FeatureInfo, Rules, SplitInput, FeatureSplit, NodeSplit, SplitSearch, LevelScores, RowDraw, TreeWalk, LeafSumParams,
     LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows, PositionRows, RiskRows, RiskTie, SharedOutput, SharedOutputs,
-    ShardMagnitudes, DeviceGroup, AllReduce, QuantizerReduce, LeafReduce,
+    ShardMagnitudes, DeviceGroup, AllReduce, QuantizerReduce, LeafReduce, SmallTable, SmallFit,
+    SmallNode, SmallLeaf, SmallBest,
 }
 
 impl From<Sums> for Total {

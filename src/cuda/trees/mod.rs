@@ -12,6 +12,7 @@
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
 //! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`rendezvous`]:
 //!   where their threads meet;
+//! - [`small_tables`]: all trees of many tables of few rows;
 //! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
 mod all_reduce;
@@ -43,6 +44,7 @@ mod row_sampler;
 mod rows;
 pub mod several_gpus;
 mod shared_tree;
+pub mod small_tables;
 mod sparse_features;
 
 use self::all_reduce::Peers;

@@ -5,6 +5,7 @@ use taiga_core::dataset::labels::Labels;
 use taiga_core::dataset::{Input, Monitor};
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::BoostingParams;
+use taiga_core::learners::boosting::small_tables::may_suit;
 use taiga_core::learners::boosting::steps::{Extent, TrainingData, TreeDevices, TreeSteps};
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_cpu::trees::CpuTrees;
@@ -23,6 +24,39 @@ pub fn stay_here(input: &Input<'_>, params: &BoostingParams) -> bool {
 
 /// So many rounds are hardly ever found where none are told.
 const MOST_ROUNDS: u32 = 1_000;
+
+/// The tables that fits of one call are made to: how many, and about how many rows and features each has.
+#[derive(Clone, Copy, Debug)]
+pub struct ManyTables {
+    pub count: usize,
+    pub rows: usize,
+    pub features: usize,
+    /// How many threads fit them.
+    pub threads: usize,
+}
+
+/// Returns the GPUs that grow the trees of many small tables, by their numbers (none being the first that there is): none where the CPU
+/// does. The monitor is told what `"auto"` comes to.
+///
+/// # Errors
+/// For GPUs that are not there.
+pub fn small_table_gpus(params: &BoostingParams, tables: ManyTables, monitor: &dyn Monitor) -> Result<Vec<Option<u32>>> {
+    let asked = &params.device;
+    if DeviceSet::parse(asked)? != DeviceSet::Auto {
+        return open_gpus(asked);
+    }
+    if !may_suit(params) {
+        return Ok(vec![]);
+    }
+    let rounds = params.rounds.unwrap_or(MOST_ROUNDS) as usize;
+    let cost = cost::small_tables(tables.threads, tables.count, (tables.rows, tables.features), rounds);
+    let place = choose(asked, cost, None, || Ok(()))?;
+    monitor.device(place.why());
+    Ok(match place {
+        Place::Cpu(_) => vec![],
+        Place::Gpu(number, _) => vec![number],
+    })
+}
 
 impl TreeDevices for Chosen<'_> {
     fn stays_here(&self) -> bool {

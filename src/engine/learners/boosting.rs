@@ -2,11 +2,12 @@
 
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values};
 use super::registry::Family;
-use crate::device::fallback::fit_or_on_cpu;
+use crate::device::fallback::{fit_or_on_cpu, or_on_cpu};
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
-use crate::device::trees::stay_here;
-use crate::device::{Chosen, check_on_cpu, check_present};
+use crate::device::trees::{small_table_gpus, stay_here};
+use crate::device::{Chosen, check_on_cpu, check_present, gpu};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use taiga_core::dataset::Monitor;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
@@ -16,6 +17,7 @@ use taiga_core::learners::boosting::params::Boosting;
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
 
+pub use crate::device::trees::ManyTables;
 pub use taiga_core::learners::boosting::*;
 
 /// Fits boosted trees to a table.
@@ -100,6 +102,98 @@ pub fn fit_with(
     }
     let on = |device: &str, monitor: &dyn Monitor| core::fit_with(input, params, options, &Chosen::new(device, monitor), monitor);
     fit_or_on_cpu(&params.device, monitor, on)
+}
+
+/// Fits to many tables by the same parameters, such as the groups of a frame: each model is that of [`fit`], byte for byte.
+///
+/// Where a GPU is taken, the trees of many tables of few rows grow there in one launch; a call of [`ManyFits::fit`] is such a launch, and calls
+/// of several threads overlap. What the kernel does not take (`core::small_tables`) is fitted as ever.
+pub struct ManyFits<'a> {
+    params: &'a core::BoostingParams,
+    gpus: Vec<Option<u32>>,
+    /// Which of them is next.
+    next: AtomicUsize,
+    at_once: usize,
+}
+
+/// Tables that go to a GPU together, at the most and at the least: enough that it is busy, few enough that the memory for all threads' is small
+/// and that all threads are done at about the same time.
+const MOST_AT_ONCE: usize = 256;
+const LEAST_AT_ONCE: usize = 32;
+
+impl<'a> ManyFits<'a> {
+    /// Chooses where such tables are fitted; `monitor` is told what `device="auto"` comes to.
+    ///
+    /// # Errors
+    /// For a GPU that is not there.
+    ///
+    /// ```
+    /// use taiga_engine::column::Column;
+    /// use taiga_engine::dataset::{Input, Quiet, Target};
+    /// use taiga_engine::learners::boosting::{BoostingParams, ManyFits, ManyTables, fit};
+    ///
+    /// let x: Vec<f64> = (0..50).map(f64::from).collect();
+    /// let targets: Vec<Vec<f64>> = (1..4).map(|k| x.iter().map(|x| f64::from(k) * x).collect()).collect();
+    /// let input = |y| Input {
+    ///     features: vec![Column::from_f64("x", &x)],
+    ///     target: Target::Numbers(Column::from_f64("y", y)),
+    ///     target_name: "y".into(),
+    ///     weight: None,
+    ///     baseline: vec![],
+    ///     held_out: None,
+    ///     loss_columns: Default::default(),
+    ///     evaluation: Default::default(),
+    /// };
+    /// let tables: Vec<Input<'_>> = targets.iter().map(|y| input(y)).collect();
+    /// let params = BoostingParams { rounds: Some(5), ..Default::default() };
+    /// let fits = ManyFits::new(&params, ManyTables { count: 3, rows: 50, features: 1, threads: 1 }, &Quiet).unwrap();
+    /// let models = fits.fit(&tables, &Quiet).unwrap();
+    /// let alone = fit(&tables[2], &params, &Quiet).unwrap();
+    /// assert_eq!(models[2].as_ref().unwrap().to_bytes(), alone.to_bytes());
+    /// ```
+    pub fn new(params: &'a core::BoostingParams, tables: ManyTables, monitor: &dyn Monitor) -> Result<ManyFits<'a>> {
+        check_present(&params.device)?;
+        let gpus = small_table_gpus(params, tables, monitor)?;
+        let share = tables.count / (4 * tables.threads.max(1));
+        let at_once = if gpus.is_empty() { 1 } else { share.clamp(LEAST_AT_ONCE, MOST_AT_ONCE) };
+        Ok(ManyFits { params, gpus, next: AtomicUsize::new(0), at_once })
+    }
+
+    /// Returns how many tables a call of [`ManyFits::fit`] should have.
+    pub fn at_once(&self) -> usize {
+        self.at_once
+    }
+
+    /// Fits a model to each of some tables; each fit's own error stands in its place. `monitor` is asked whether the work is still
+    /// wanted, and told where a GPU had no memory for it.
+    ///
+    /// # Errors
+    /// Those of the device, which concern all tables.
+    pub fn fit(&self, inputs: &[taiga_core::dataset::Input<'_>], monitor: &dyn Monitor) -> Result<Vec<Result<core::model::Model>>> {
+        let monitor = &Wanted(monitor);
+        let each = |device: &str| -> Vec<Result<core::model::Model>> {
+            let params = core::BoostingParams { device: device.into(), ..self.params.clone() };
+            inputs.iter().map(|input| fit(input, &params, monitor)).collect()
+        };
+        let Some(gpu) = self.gpus.get(self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len().max(1)) else {
+            return Ok(each(&self.params.device));
+        };
+        or_on_cpu(&self.params.device, &|why| monitor.0.device(why), |device| match device {
+            "cpu" => Ok(each(device)),
+            _ => gpu::with_small_tables(*gpu, |small| {
+                core::small_tables::fit_each(inputs, self.params, &Chosen::new(device, monitor), small, monitor)
+            }),
+        })
+    }
+}
+
+/// A monitor that says whether the work is still wanted, and is told nothing of rounds.
+struct Wanted<'m>(&'m dyn Monitor);
+
+impl Monitor for Wanted<'_> {
+    fn interrupted(&self) -> bool {
+        self.0.interrupted()
+    }
 }
 
 /// Fits the models of all folds of a table on the device that the parameters name; see [`core::cross_validation`].

@@ -157,6 +157,60 @@ fn boosted_trees_begin_again_from_any_step() {
     }
 }
 
+/// Fits to tables of several sizes, one of which can't be fitted, together on `device` or each alone on the CPU.
+fn many(params: &serde_json::Value, device: Option<&str>, monitor: &dyn Monitor) -> Vec<std::result::Result<Vec<u8>, String>> {
+    let columns: Vec<Vec<f64>> = (0..3).map(|f| numbers(f, ROWS)).collect();
+    let target: Vec<f64> = (0..ROWS).map(|i| columns[0][i] + columns[1][i] * columns[2][i]).collect();
+    let broken = [f64::INFINITY; 12];
+    let weight: Vec<f64> = (0..ROWS).map(|i| (i % 3) as f64).collect();
+    let input = |(rows, weighted): (usize, bool)| taiga_core::dataset::Input {
+        features: columns.iter().zip(["a", "b", "c"]).map(|(c, name)| Column::from_f64(name, &c[..rows])).collect(),
+        target: taiga_core::dataset::Target::Numbers(Column::from_f64("y", if rows == 12 { &broken } else { &target[..rows] })),
+        target_name: "y".into(),
+        weight: weighted.then(|| Column::from_f64("w", &weight[..rows])),
+        baseline: vec![],
+        held_out: None,
+        loss_columns: Default::default(),
+        evaluation: Default::default(),
+    };
+    let inputs = [(30, false), (ROWS, false), (12, false), (31, false), (40, true), (5, false)].map(input);
+    let params: BoostingParams = serde_json::from_value(params.clone()).expect("parameters");
+    let params = BoostingParams { device: device.unwrap_or("cpu").into(), n_threads: Some(1), ..params };
+    let fitted = match device {
+        None => inputs.iter().map(|input| boosting::fit(input, &params, monitor)).collect(),
+        Some(_) => {
+            let tables = boosting::ManyTables { count: inputs.len(), rows: ROWS, features: 3, threads: 1 };
+            let fits = boosting::ManyFits::new(&params, tables, monitor).expect("fits");
+            fits.fit(&inputs, monitor).expect("models")
+        }
+    };
+    fitted.into_iter().map(|model| model.map(|model| model.to_bytes()).map_err(|e| e.to_string())).collect()
+}
+
+/// Proves that fits to many tables at once have the bytes, and the errors, of each alone: by what grows their trees together, by what is fitted
+/// as ever since its tables or its parameters do not suit that, and where the GPU runs out of memory.
+#[test]
+fn many_tables_are_fitted_as_each_alone() {
+    for params in [
+        json!({ "rounds": 4, "depth": 3 }),
+        json!({ "rounds": 4, "depth": 5, "policy": "depthwise", "min_child_weight": 0, "learning_rate": 0.7 }),
+        json!({ "rounds": 3, "policy": "depthwise", "min_data_in_leaf": 4, "l1": 0.1, "loss": "log_cosh" }),
+        json!({ "rounds": 3, "policy": "leafwise", "leaves": 5 }),
+        json!({ "rounds": 3, "loss": "mae" }),
+        json!({ "rounds": 3, "row_sample": "bernoulli", "row_fraction": 0.5 }),
+        json!({ "rounds": 3, "monotone": { "a": 1 } }),
+        json!({}),
+    ] {
+        let alone = many(&params, None, &Notes::default());
+        assert_eq!(alone.iter().filter(|fitted| fitted.is_err()).count(), 1, "{params}");
+        assert_eq!(many(&params, Some("cpu"), &Notes::default()), alone, "{params}");
+        for steps in [0, 1, 3, 100_000] {
+            let (together, _) = gpu::with(steps, || many(&params, Some("auto"), &Notes::default()));
+            assert!(together == alone, "{params}, {steps} steps");
+        }
+    }
+}
+
 /// Proves the same of sparse logistic regressions: each pass of L-BFGS, the history of the held-out rows included; and batches.
 #[test]
 fn linear_models_begin_again_from_any_pass() {

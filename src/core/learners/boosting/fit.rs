@@ -15,7 +15,7 @@ use super::rounds::{Boosted, Factors, OutputUnits, Rounds, steps_of_dropouts};
 use super::schema::{Constraints, check_class_weight, check_groups, check_positions, check_times, constraints, measured_metrics};
 use super::several::{self, OneTarget};
 use super::snapshot::Snapshot;
-use super::steps::{Announced, BatchedCodes, Extent, GivenTree, TrainingData, TreeDevices, TreeSteps};
+use super::steps::{Announced, BatchedCodes, Extent, GivenTree, OutputRules, TrainingData, TreeDevices, TreeSteps};
 use super::together;
 use super::units::settle;
 use super::untold_rounds::fit_untold;
@@ -31,6 +31,7 @@ use crate::dataset::target::{self, TargetData};
 use crate::dataset::{Input, Monitor, OwnRows, checks, coded};
 use crate::error::{Error, Result};
 use crate::losses::position_bias::{PositionBias, StepRule};
+use crate::losses::risk_sets::RiskSets;
 use crate::losses::{LeafRule, Loss, LossKind, LossParams, loss, loss_of_each, resolve_loss};
 use crate::memory::{self, Reservation, product};
 use crate::metrics::MetricSpec;
@@ -103,28 +104,10 @@ pub(super) fn fit_on(
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
 ) -> Result<Model> {
-    checks::check_classes(input)?;
-    let kind = resolve_loss(params.loss, &input.target)?;
     let params = &params.of_target(&input.target);
-    // The targets' names among them.
-    params.validate()?;
-    let labels = input.target.labels();
-    let classes = labels.map_or(0, Labels::len);
-    let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
-    prepare::check_loss_columns(input, params)?;
-    let outputs = raw_loss.outputs();
-    let metrics = measured_metrics(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
-    check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
-    check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
-    check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
-    let shares_trees = params.shares_trees(raw_loss.as_ref())?;
-    let reserved = needed::reserve(pool, input, params, outputs, devices.stays_here(), options.spill().is_some())?;
-    let values = target::target_numbers(input, options.spill(), &|y| raw_loss.check_target(y))?;
-    checks::check_positive(&input.target, params.positive.as_ref())?;
-    check_class_weight(params, classes > 0)?;
-    let data = prepare::weigh(input, raw_loss.as_ref(), values, &params.class_weight)?;
-    if let Some(rows) = data.rows_that_count() {
-        drop((data, reserved));
+    let checked = CheckedTarget::new(pool, input, params, options, devices.stays_here())?;
+    if let Some(rows) = checked.data.rows_that_count() {
+        drop(checked);
         let own = options.own_rows(input.target.rows());
         let among = options.own.map(|own| own.among(&rows));
         let counted = Counted::of_own(input, &own, rows)?;
@@ -136,14 +119,15 @@ pub(super) fn fit_on(
         return fit_on(pool, &table, params, options, devices, monitor).map(|model| Model { rows: rows as u64, ..model });
     }
     if params.rounds.is_none() {
+        let CheckedTarget { kind, raw_loss, data, reserved, .. } = checked;
         drop((data, reserved));
         return fit_untold(pool, input, params, options, (kind, raw_loss.as_ref()), devices, monitor);
     }
-    fit_checked(pool, input, params, options, devices, monitor, CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
+    fit_checked(pool, input, params, options, devices, monitor, checked)
 }
 
 /// A table's target, and what follows from it before anything is computed.
-struct CheckedTarget {
+pub(super) struct CheckedTarget {
     kind: LossKind,
     /// The loss of scores as they are.
     raw_loss: Box<dyn Loss>,
@@ -156,6 +140,55 @@ struct CheckedTarget {
     reserved: Reservation,
 }
 
+impl CheckedTarget {
+    /// Checks a table's target and all that is given beside it. `params`: those [of the target](BoostingParams::of_target); `here`: whether
+    /// the fit is sure to be made by this process's threads.
+    ///
+    /// # Errors
+    /// What is wrong, naming the column or the parameter; [`Error::Memory`].
+    pub(super) fn new(
+        pool: &ThreadPool,
+        input: &Input<'_>,
+        params: &BoostingParams,
+        options: &FitOptions<'_>,
+        here: bool,
+    ) -> Result<CheckedTarget> {
+        checks::check_classes(input)?;
+        let kind = resolve_loss(params.loss, &input.target)?;
+        // The targets' names among them.
+        params.validate()?;
+        let labels = input.target.labels();
+        let classes = labels.map_or(0, Labels::len);
+        let raw_loss = loss(kind, &params.loss_params(), classes, 1.0)?;
+        prepare::check_loss_columns(input, params)?;
+        let outputs = raw_loss.outputs();
+        let metrics = measured_metrics(input.held_out.is_some(), params, raw_loss.as_ref(), labels.map(Labels::len))?;
+        check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
+        check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
+        check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
+        let shares_trees = params.shares_trees(raw_loss.as_ref())?;
+        let reserved = needed::reserve(pool, input, params, outputs, here, options.spill().is_some())?;
+        let values = target::target_numbers(input, options.spill(), &|y| raw_loss.check_target(y))?;
+        checks::check_positive(&input.target, params.positive.as_ref())?;
+        check_class_weight(params, classes > 0)?;
+        let data = prepare::weigh(input, raw_loss.as_ref(), values, &params.class_weight)?;
+        Ok(CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
+    }
+
+    /// Returns whether all rows count, and the fit is told how many rounds it makes: then it is one fit, of this table.
+    pub(super) fn is_one_fit(&self, params: &BoostingParams) -> bool {
+        params.rounds.is_some() && self.data.rows_that_count().is_none()
+    }
+
+    /// Returns the parameters that the table completes.
+    pub(super) fn complete(&self, input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>) -> BoostingParams {
+        let own_delta = options.init_model.filter(|_| self.kind == LossKind::Huber).and_then(|model| model.params.huber_delta);
+        let params = BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
+        let metrics = if input.target.labels().is_none() { &self.metrics[..] } else { &[] };
+        params.with_huber_delta(self.kind, metrics, || prepare::huber_delta(input, &self.data))
+    }
+}
+
 /// Fits to rows that all count.
 fn fit_checked(
     pool: &ThreadPool,
@@ -164,230 +197,317 @@ fn fit_checked(
     options: &FitOptions<'_>,
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
-    CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved }: CheckedTarget,
+    checked: CheckedTarget,
 ) -> Result<Model> {
     let blocks = WholeBlocks::new(input, options.own_rows(input.target.rows()), RowShard::BLOCK)?;
     let (own, input) = (blocks.moves.own, &input.with_features(blocks.features(input)));
-    let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
-    if let Some(model) = options.init_model {
-        continued::check(model, input, params, (kind, outputs))?;
-    }
-    let classes = labels.map_or(0, Labels::len);
-    let several = several::each(input, &data);
-    if !several.is_empty() {
-        several::check_huber_delta(kind, &metrics, params)?;
-    }
-    let own_delta = options.init_model.filter(|_| kind == LossKind::Huber).and_then(|model| model.params.huber_delta);
-    let params = &BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
-    let params = &params.with_huber_delta(kind, if labels.is_none() { &metrics } else { &[] }, || prepare::huber_delta(input, &data));
-    let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
-    let mut numeric = match (options.coded, options.batches) {
-        (Some(coded), _) => coded.to_vec(),
-        (None, Some(batches)) => coded::code_batches(input, batches, &params.border_params(), pool, &|| monitor.interrupted())?,
-        (None, None) => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
-    };
-    if let Some(model) = options.init_model {
-        continued::keep_borders(model, params, &mut numeric);
-    }
-    let tree_params = tree_params(input, params, &numeric)?;
-    let of_categories = several::statistics_target(input, &data);
-    let (mut features, base) = CategoricalFeatures::new(pool, (input, own), params, &of_categories, numeric);
-    features.constrain(&tree_params.interaction);
-    if options.init_model.is_some() {
-        continued::check_statistics(features.orders_rows())?;
-    }
-    drop(of_categories);
-    let drops = DropRules::of(params);
-    if drops.is_some() {
-        dropout::check(input, params, options, features.orders_rows())?;
-    }
+    let params = &checked.complete(input, params, options);
+    PreparedFit::new(pool, (input, own), params, options, monitor, checked)?.run(devices, monitor)
+}
 
-    let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
-    let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
-    let given = options.init_model.map(|model| &model.start[..]);
-    let starts = several::starts((input, &data, &columns), &several, (kind, &params.loss_params()), raw_loss.as_ref(), given)?;
-    let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
-    let measured = if metrics.is_empty() {
-        None
-    } else {
-        let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
-        let table = MeasuredTable { values: &data.values, weight: weight.as_deref(), groups: groups.as_ref(), bounds: bounds.as_ref() };
-        if several.is_empty() {
-            Some(MeasuredRows::new(metrics, input, params, raw_loss.as_ref(), &table, &starts[0])?)
-        } else {
-            let one = loss(kind, &LossParams { targets: 0, ..params.loss_params() }, 0, 1.0)?;
-            let of_target = |(t, start): (&OneTarget<'_>, &Start)| {
-                MeasuredRows::new(
-                    metrics.clone(),
-                    &t.input,
-                    params,
-                    one.as_ref(),
-                    &MeasuredTable { values: &t.data.values, ..table },
-                    start,
-                )
-            };
-            MeasuredRows::joined(several.iter().zip(&starts).map(of_target))?
+/// A fit before its rounds: all that is made of a table but what a device keeps of it.
+pub(super) struct PreparedFit<'a> {
+    pool: &'a ThreadPool,
+    pub(super) input: &'a Input<'a>,
+    own: OwnRows<'a>,
+    pub(super) params: &'a BoostingParams,
+    options: &'a FitOptions<'a>,
+    kind: LossKind,
+    pub(super) loss: Box<dyn Loss>,
+    shares_trees: bool,
+    pub(super) tree_params: TreeParams,
+    pub(super) features: CategoricalFeatures<'a>,
+    pub(super) base: Vec<BaseCodes>,
+    measured: Option<MeasuredRows>,
+    pub(super) units: Vec<OutputUnits>,
+    shared: Option<Vec<OutputRules>>,
+    start: Vec<f64>,
+    pub(super) targets: Vec<Vec<f32>>,
+    pub(super) weights: Option<Vec<f32>>,
+    weight_unit: f64,
+    loss_columns: Vec<Vec<f32>>,
+    groups: Option<RowGroups>,
+    risk_sets: Option<RiskSets>,
+    pub(super) scores: Vec<Vec<f32>>,
+    prior: PriorRounds,
+    /// The memory that the arrays will take.
+    reserved: Reservation,
+}
+
+impl<'a> PreparedFit<'a> {
+    /// Prepares a fit to rows that all count, of whose features this process has its `own` rows. `params`: those that the table has
+    /// [completed](CheckedTarget::complete).
+    ///
+    /// # Errors
+    /// As [`fit`].
+    pub(super) fn new(
+        pool: &'a ThreadPool,
+        (input, own): (&'a Input<'a>, OwnRows<'a>),
+        params: &'a BoostingParams,
+        options: &'a FitOptions<'a>,
+        monitor: &dyn Monitor,
+        CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved }: CheckedTarget,
+    ) -> Result<PreparedFit<'a>> {
+        let (labels, outputs) = (input.target.labels(), raw_loss.outputs());
+        if let Some(model) = options.init_model {
+            continued::check(model, input, params, (kind, outputs))?;
         }
-    };
-    drop((data.values, several));
-    let units: Vec<f64> = starts.iter().map(|s| s.unit).collect();
-    let loss = if units.len() > 1 {
-        loss_of_each(kind, &params.loss_params(), &units)?
-    } else {
-        loss(kind, &params.loss_params(), classes, units[0])?
-    };
-    let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
-    prepare::check_derivatives(
-        input,
-        loss.as_ref(),
-        (&starts[0].target, &starts[0].scores[0], &loss_columns),
-        (starts[0].start[0], units[0]),
-    )?;
-    let risk_sets = prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
-    let refits = loss.leaf_rule(0) != LeafRule::Newton;
-    // What the derivatives of each target's outputs are in units of.
-    let of_start = |s: &Start| OutputUnits {
-        unit: s.unit,
-        gradient: prepare::gradient_unit(loss.as_ref(), s.unit),
-        factor: s.factor,
-        split: {
-            let split = tree_params.split.in_units(prepare::gradient_unit(loss.as_ref(), s.unit), data.weight_unit * s.factor);
-            // The derivatives of leaves that are refitted have nothing of their values.
-            if refits { split.without_values() } else { split }
-        },
-    };
-    let units: Vec<OutputUnits> = starts.iter().map(of_start).collect();
-    let start: Vec<f64> = starts.iter().flat_map(|s| s.start.iter().copied()).collect();
-    let (mut targets, mut scores) = (vec![], vec![]);
-    for of_target in starts {
-        targets.push(of_target.target);
-        scores.extend(of_target.scores);
-    }
-    let first = several::FirstRows {
-        targets: targets.iter().map(Vec::as_slice).collect(),
-        scores: &scores,
-        weight: data.weights.as_deref(),
-        columns: &loss_columns,
-        held_out: input.held_out,
-    };
-    let splits: Vec<SplitParams> = units.iter().map(|u| u.split).collect();
-    let shared = shares_trees.then(|| several::output_rules(loss.as_ref(), &first, &splits));
-    // Gains of shared trees have no unit but that of the weights.
-    let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit).without_values() } else { units[0].split };
-    let tree_params = TreeParams { split, ..tree_params };
-
-    let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
-    let positions = input.loss_columns.positions.as_ref();
-    let mut prior =
-        PriorRounds::new((input, &own), params, options, (scores, features.sets()), &units_of_scores, (measured.as_ref(), loss.as_ref()))?;
-    let scores = std::mem::take(&mut prior.scores);
-    let mut given_trees = std::mem::take(&mut prior.trees);
-    let schedule = drops.map(|rules| DropSchedule::new(rules, options.init_model, prior.rounds));
-    let coded = features.coded.clone();
-    // Of each feature that comes in batches, which of them it is.
-    let place = |b: &BaseCodes| b.column().and_then(|column| options.batches?.place(column));
-    let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some() || place(b).is_some())).collect();
-    let places = base.iter().enumerate().filter_map(|(feature, b)| Some((feature, place(b)?))).collect();
-    let batches = options.batches.map(|batches| BatchedCodes { batches, places });
-    let sure = measured.is_none()
-        && options.snapshots.is_none()
-        && features.sets() == 1
-        && loss.leaf_rule(0) == LeafRule::Newton
-        && !shares_trees
-        && drops.is_none()
-        && units.len() == 1;
-    let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
-    let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
-    let mut targets = targets.into_iter();
-    let target = targets.next().unwrap_or_default();
-    let rows = input.target.rows();
-    let weight_unit = data.weight_unit;
-    let rank_position_l2 = params.rank_position_l2.or(positions.map(|_| 0.0));
-    let rule = StepRule { learning_rate: params.learning_rate(), l2: rank_position_l2.unwrap_or(0.0) };
-    let bias = positions.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, data.weights.as_deref(), rule));
-    let bias = match &prior.factors.latest {
-        Some(factors) => bias.map(|bias| bias.with_factors(factors.clone())),
-        None => bias,
-    };
-    let trained: Option<Vec<bool>> = bias.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
-    let data = TrainingData {
-        features: &coded,
-        sources: &sources,
-        target: own.of(target),
-        more_targets: targets.map(|target| own.of(target)).collect(),
-        weight: data.weights.map(|weights| own.of(weights)),
-        columns: loss_columns.into_iter().map(|column| own.of(column)).collect(),
-        groups: groups.filter(|_| loss.by_group().is_some()),
-        positions: bias,
-        risk_sets,
-        scores,
-        held_out: input.held_out.map(|marks| &marks[own.range()]),
-        measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
-        row_sampling: params.row_sampling(),
-        count_rows: tree_params.counts_rows(),
-        // Shared trees know no sparse features yet.
-        bundle: params.bundle && !shares_trees,
-        seed: params.seed,
-        announced,
-        shared: if shares_trees { outputs } else { 1 },
-        shard: own.shard(rows),
-        batches: batches.as_ref(),
-    };
-    // Its arrays are there now, and count by themselves.
-    drop(reserved);
-    let rounds = Rounds {
-        params,
-        tree_params: &tree_params,
-        loss: loss.as_ref(),
-        units: &units,
-        shared: shared.as_deref(),
-        measured: measured.as_ref(),
-        first: prior.rounds,
-        last: prior.last,
-        rows: (rows - input.held_out_rows()) as u64,
-        monitor,
-        collective: own.collective,
-    };
-    let finished = Finished {
-        input,
-        params: BoostingParams { rank_position_l2, ..params.kept() },
-        kind,
-        start,
-        units: &units,
-        shares_trees,
-        weight_unit,
-        trained,
-        rows: (rows - input.held_out_rows()) as u64,
-    };
-    // Every output has a histogram of each node.
-    let histograms = if shares_trees { outputs } else { 1 };
-    let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
-    let mut fitted = None;
-    devices.with_steps(pool, data, extent, monitor, &mut |backend| {
-        let (dropouts, given) = begin_dropouts(schedule.clone(), (std::mem::take(&mut given_trees), outputs), backend)?;
-        let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), given, ..Boosted::default() };
-        let mut after_round = |round: u32, done: &Boosted, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>| {
-            let Some(snapshots) = options.snapshots.filter(|s| round.is_multiple_of(s.every().max(1))) else { return Ok(()) };
-            features.subsets = backend.category_sets().to_vec();
-            // The scores, once more in the snapshot, and its bytes; of other processes' rows the first has them.
-            let (keeps, copies) = (own.collective.rank() == 0, if own.is_whole() { 3 } else { 4 });
-            let bytes = product(&[copies * 4, if keeps { rows } else { own.count } as u64, (features.sets() * outputs) as u64]);
-            let _reserved = memory::reserve("a snapshot of a fit", bytes, "leave `snapshot` out, or fit on fewer rows")?;
-            let (scores, latest) = (backend.all_scores()?, backend.position_factors()?);
-            if !keeps {
-                return Ok(());
-            }
-            let factors = Factors { latest, best: done.factors.best.clone() };
-            let model = prior.with(finished.model(done.clone(), features), &done.given, round)?;
-            snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.into_bytes())
+        let classes = labels.map_or(0, Labels::len);
+        let several = several::each(input, &data);
+        if !several.is_empty() {
+            several::check_huber_delta(kind, &metrics, params)?;
+        }
+        let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
+        let mut numeric = match (options.coded, options.batches) {
+            (Some(coded), _) => coded.to_vec(),
+            (None, Some(batches)) => coded::code_batches(input, batches, &params.border_params(), pool, &|| monitor.interrupted())?,
+            (None, None) => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
         };
-        fitted = Some(rounds.run(backend, &mut features, so_far, dropouts, &mut after_round)?);
-        Ok(())
-    })?;
-    let done = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
-    let kept = done.kept;
-    let given = done.given.clone();
-    prior.with(finished.model(done, &features), &given, kept)
+        if let Some(model) = options.init_model {
+            continued::keep_borders(model, params, &mut numeric);
+        }
+        let tree_params = tree_params(input, params, &numeric)?;
+        let of_categories = several::statistics_target(input, &data);
+        let (mut features, base) = CategoricalFeatures::new(pool, (input, own), params, &of_categories, numeric);
+        features.constrain(&tree_params.interaction);
+        if options.init_model.is_some() {
+            continued::check_statistics(features.orders_rows())?;
+        }
+        drop(of_categories);
+        if DropRules::of(params).is_some() {
+            dropout::check(input, params, options, features.orders_rows())?;
+        }
+
+        let bounds = prepare::bounds(input, raw_loss.as_ref(), &metrics, &data.values)?;
+        let columns = prepare::loss_columns(input, raw_loss.as_ref(), bounds.as_ref())?;
+        let given = options.init_model.map(|model| &model.start[..]);
+        let starts = several::starts((input, &data, &columns), &several, (kind, &params.loss_params()), raw_loss.as_ref(), given)?;
+        let groups = input.loss_columns.groups.as_deref().map(RowGroups::new);
+        let measured = if metrics.is_empty() {
+            None
+        } else {
+            let weight = prepare::measured_weights(input, raw_loss.as_ref(), &data, &params.class_weight)?;
+            let table = MeasuredTable { values: &data.values, weight: weight.as_deref(), groups: groups.as_ref(), bounds: bounds.as_ref() };
+            if several.is_empty() {
+                Some(MeasuredRows::new(metrics, input, params, raw_loss.as_ref(), &table, &starts[0])?)
+            } else {
+                let one = loss(kind, &LossParams { targets: 0, ..params.loss_params() }, 0, 1.0)?;
+                let of_target = |(t, start): (&OneTarget<'_>, &Start)| {
+                    MeasuredRows::new(
+                        metrics.clone(),
+                        &t.input,
+                        params,
+                        one.as_ref(),
+                        &MeasuredTable { values: &t.data.values, ..table },
+                        start,
+                    )
+                };
+                MeasuredRows::joined(several.iter().zip(&starts).map(of_target))?
+            }
+        };
+        drop((data.values, several));
+        let units: Vec<f64> = starts.iter().map(|s| s.unit).collect();
+        let loss = if units.len() > 1 {
+            loss_of_each(kind, &params.loss_params(), &units)?
+        } else {
+            loss(kind, &params.loss_params(), classes, units[0])?
+        };
+        let loss_columns = prepare::device_columns(loss.as_ref(), &columns);
+        prepare::check_derivatives(
+            input,
+            loss.as_ref(),
+            (&starts[0].target, &starts[0].scores[0], &loss_columns),
+            (starts[0].start[0], units[0]),
+        )?;
+        let risk_sets =
+            prepare::risk_sets(input, loss.as_ref(), groups.as_ref(), (&columns, data.weights.as_deref(), &starts[0].scores[0]))?;
+        let refits = loss.leaf_rule(0) != LeafRule::Newton;
+        // What the derivatives of each target's outputs are in units of.
+        let of_start = |s: &Start| OutputUnits {
+            unit: s.unit,
+            gradient: prepare::gradient_unit(loss.as_ref(), s.unit),
+            factor: s.factor,
+            split: {
+                let split = tree_params.split.in_units(prepare::gradient_unit(loss.as_ref(), s.unit), data.weight_unit * s.factor);
+                // The derivatives of leaves that are refitted have nothing of their values.
+                if refits { split.without_values() } else { split }
+            },
+        };
+        let units: Vec<OutputUnits> = starts.iter().map(of_start).collect();
+        let start: Vec<f64> = starts.iter().flat_map(|s| s.start.iter().copied()).collect();
+        let (mut targets, mut scores) = (vec![], vec![]);
+        for of_target in starts {
+            targets.push(of_target.target);
+            scores.extend(of_target.scores);
+        }
+        let first = several::FirstRows {
+            targets: targets.iter().map(Vec::as_slice).collect(),
+            scores: &scores,
+            weight: data.weights.as_deref(),
+            columns: &loss_columns,
+            held_out: input.held_out,
+        };
+        let splits: Vec<SplitParams> = units.iter().map(|u| u.split).collect();
+        let shared = shares_trees.then(|| several::output_rules(loss.as_ref(), &first, &splits));
+        // Gains of shared trees have no unit but that of the weights.
+        let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit).without_values() } else { units[0].split };
+        let tree_params = TreeParams { split, ..tree_params };
+
+        let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
+        let mut prior = PriorRounds::new(
+            (input, &own),
+            params,
+            options,
+            (scores, features.sets()),
+            &units_of_scores,
+            (measured.as_ref(), loss.as_ref()),
+        )?;
+        let scores = std::mem::take(&mut prior.scores);
+        let groups = groups.filter(|_| loss.by_group().is_some());
+        Ok(PreparedFit {
+            pool,
+            input,
+            own,
+            params,
+            options,
+            kind,
+            loss,
+            shares_trees,
+            tree_params,
+            features,
+            base,
+            measured,
+            units,
+            shared,
+            start,
+            targets,
+            weights: data.weights,
+            weight_unit: data.weight_unit,
+            loss_columns,
+            groups,
+            risk_sets,
+            scores,
+            prior,
+            reserved,
+        })
+    }
+
+    /// Makes the rounds with the steps of one of `devices`, and of them the model.
+    ///
+    /// # Errors
+    /// As [`fit`].
+    pub(super) fn run(self, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
+        let PreparedFit { pool, input, own, params, options, kind, loss, shares_trees, tree_params, .. } = self;
+        let PreparedFit { mut features, base, measured, units, shared, start, targets, weights, weight_unit, .. } = self;
+        let PreparedFit { loss_columns, groups, risk_sets, scores, mut prior, reserved, .. } = self;
+        let schedule = DropRules::of(params).map(|rules| DropSchedule::new(rules, options.init_model, prior.rounds));
+        let mut given_trees = std::mem::take(&mut prior.trees);
+        let (outputs, positions) = (loss.outputs(), input.loss_columns.positions.as_ref());
+        let coded = features.coded.clone();
+        // Of each feature that comes in batches, which of them it is.
+        let place = |b: &BaseCodes| b.column().and_then(|column| options.batches?.place(column));
+        let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some() || place(b).is_some())).collect();
+        let places = base.iter().enumerate().filter_map(|(feature, b)| Some((feature, place(b)?))).collect();
+        let batches = options.batches.map(|batches| BatchedCodes { batches, places });
+        let sure = measured.is_none()
+            && options.snapshots.is_none()
+            && features.sets() == 1
+            && loss.leaf_rule(0) == LeafRule::Newton
+            && !shares_trees
+            && schedule.is_none()
+            && units.len() == 1;
+        let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
+        let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
+        let mut targets = targets.into_iter();
+        let target = targets.next().unwrap_or_default();
+        let rows = input.target.rows();
+        let rank_position_l2 = params.rank_position_l2.or(positions.map(|_| 0.0));
+        let rule = StepRule { learning_rate: params.learning_rate(), l2: rank_position_l2.unwrap_or(0.0) };
+        let bias = positions.map(|p| PositionBias::new(&p.codes, p.labels.len(), input.held_out, weights.as_deref(), rule));
+        let bias = match &prior.factors.latest {
+            Some(factors) => bias.map(|bias| bias.with_factors(factors.clone())),
+            None => bias,
+        };
+        let trained: Option<Vec<bool>> = bias.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
+        let data = TrainingData {
+            features: &coded,
+            sources: &sources,
+            target: own.of(target),
+            more_targets: targets.map(|target| own.of(target)).collect(),
+            weight: weights.map(|weights| own.of(weights)),
+            columns: loss_columns.into_iter().map(|column| own.of(column)).collect(),
+            groups,
+            positions: bias,
+            risk_sets,
+            scores,
+            held_out: input.held_out.map(|marks| &marks[own.range()]),
+            measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
+            row_sampling: params.row_sampling(),
+            count_rows: tree_params.counts_rows(),
+            // Shared trees know no sparse features yet.
+            bundle: params.bundle && !shares_trees,
+            seed: params.seed,
+            announced,
+            shared: if shares_trees { outputs } else { 1 },
+            shard: own.shard(rows),
+            batches: batches.as_ref(),
+        };
+        // Its arrays are there now, and count by themselves.
+        drop(reserved);
+        let rounds = Rounds {
+            params,
+            tree_params: &tree_params,
+            loss: loss.as_ref(),
+            units: &units,
+            shared: shared.as_deref(),
+            measured: measured.as_ref(),
+            first: prior.rounds,
+            last: prior.last,
+            rows: (rows - input.held_out_rows()) as u64,
+            monitor,
+            collective: own.collective,
+        };
+        let finished = Finished {
+            input,
+            params: BoostingParams { rank_position_l2, ..params.kept() },
+            kind,
+            start,
+            units: &units,
+            shares_trees,
+            weight_unit,
+            trained,
+            rows: (rows - input.held_out_rows()) as u64,
+        };
+        // Every output has a histogram of each node.
+        let histograms = if shares_trees { outputs } else { 1 };
+        let extent = Extent { most_nodes: (params.leaves() as usize / 2).max(1) * histograms, trees: params.rounds() as usize * outputs };
+        let mut fitted = None;
+        devices.with_steps(pool, data, extent, monitor, &mut |backend| {
+            let (dropouts, given) = begin_dropouts(schedule.clone(), (std::mem::take(&mut given_trees), outputs), backend)?;
+            let so_far = Boosted { history: prior.history.clone(), factors: prior.factors.clone(), given, ..Boosted::default() };
+            let mut after_round = |round: u32, done: &Boosted, backend: &mut dyn TreeSteps, features: &mut CategoricalFeatures<'_>| {
+                let Some(snapshots) = options.snapshots.filter(|s| round.is_multiple_of(s.every().max(1))) else { return Ok(()) };
+                features.subsets = backend.category_sets().to_vec();
+                // The scores, once more in the snapshot, and its bytes; of other processes' rows the first has them.
+                let (keeps, copies) = (own.collective.rank() == 0, if own.is_whole() { 3 } else { 4 });
+                let bytes = product(&[copies * 4, if keeps { rows } else { own.count } as u64, (features.sets() * outputs) as u64]);
+                let _reserved = memory::reserve("a snapshot of a fit", bytes, "leave `snapshot` out, or fit on fewer rows")?;
+                let (scores, latest) = (backend.all_scores()?, backend.position_factors()?);
+                if !keeps {
+                    return Ok(());
+                }
+                let factors = Factors { latest, best: done.factors.best.clone() };
+                let model = prior.with(finished.model(done.clone(), features), &done.given, round)?;
+                snapshots.save(&Snapshot { digest: prior.digest, rounds: round, model, scores, factors }.into_bytes())
+            };
+            fitted = Some(rounds.run(backend, &mut features, so_far, dropouts, &mut after_round)?);
+            Ok(())
+        })?;
+        let done = fitted.ok_or_else(|| Error::Data("no device has done the work".into()))?;
+        let kept = done.kept;
+        let given = done.given.clone();
+        prior.with(finished.model(done, &features), &given, kept)
+    }
 }
 
 /// Begins to leave trees out for a while, where there is a `schedule`: with the given trees, `[round][output]`, whose leaf values come along, tree by tree.

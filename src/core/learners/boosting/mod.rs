@@ -24,6 +24,7 @@ pub mod row_sampler;
 pub mod schema;
 pub mod search;
 pub mod several;
+pub mod small_tables;
 mod snapshot;
 pub mod steps;
 mod ties;

@@ -19,7 +19,7 @@ use crate::tree::Tree;
 use crate::tree::grow::WholeTree;
 use crate::tree::params::{SplitParams, TreeParams};
 use crate::tree::split::{Scales, Sums};
-use crate::tree::steps::{GrowSteps, NodeId};
+use crate::tree::steps::{Candidate, GrowSteps, NodeId};
 
 /// The index of a group of features: group 0 are those that a fit starts with.
 pub type GroupId = usize;
@@ -306,4 +306,57 @@ pub trait TreeDevices: Sync {
         monitor: &dyn Monitor,
         body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()>;
+}
+
+/// A table of few rows whose trees a device grows by itself, beside those of many such tables.
+pub struct SmallTable<'a> {
+    pub features: &'a [CodedFeature],
+    /// `[feature][row]`
+    pub codes: Vec<u8>,
+    /// The target in the units of the scores.
+    pub target: &'a [f32],
+    pub weight: Option<&'a [f32]>,
+    /// The rows' scores before the first tree.
+    pub scores: &'a [f32],
+    pub loss: &'a dyn Loss,
+    /// The limits of splits, in the units of the derivatives.
+    pub split: SplitParams,
+}
+
+/// What is the same for all of many small tables: their trees are grown by such parameters, one for each round.
+pub struct SmallTrees<'a> {
+    pub params: &'a TreeParams,
+    pub learning_rate: f64,
+    pub rounds: u32,
+}
+
+/// The trees of small tables, those of a table one behind the other.
+#[derive(Default)]
+pub struct GrownTables {
+    pub trees: Vec<SmallTree>,
+    /// The splits of all trees, each with its place in the tree's heap ([`WholeTree`]); where a level has one split for all its nodes, that of its
+    /// first place.
+    pub splits: Vec<(NodeId, Candidate)>,
+    /// The leaves of all trees that have rows, each with its place in the heap.
+    pub leaves: Vec<(NodeId, LeafSums)>,
+}
+
+/// One of them.
+pub struct SmallTree {
+    /// What its sums are in units of; none where derivatives were no longer finite, and it has not grown.
+    pub scales: Option<Scales>,
+    pub splits: std::ops::Range<usize>,
+    pub leaves: std::ops::Range<usize>,
+}
+
+/// A device that grows all trees of many small tables at once.
+pub trait SmallTableSteps {
+    /// Returns whether it does so for tables of so many rows and features, under such parameters.
+    fn takes(&self, rows: usize, features: usize, params: &TreeParams) -> bool;
+
+    /// Grows all trees of each table: those that [`TreeSteps`] and [`crate::tree::grow`] come to for one after the other.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn grow(&self, tables: &[SmallTable<'_>], trees: &SmallTrees<'_>) -> Result<GrownTables>;
 }

@@ -5,7 +5,7 @@ use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
+use taiga_core::learners::boosting::steps::{SmallTableSteps, TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
@@ -73,6 +73,10 @@ pub fn with_several_trees(
     _: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     absent(numbers.first().copied())
+}
+
+pub fn with_small_tables<R>(number: Option<u32>, _: impl FnOnce(&dyn SmallTableSteps) -> Result<R>) -> Result<R> {
+    absent(number)
 }
 
 pub fn grow_forest<C: Code>(numbers: &[Option<u32>], _: &ForestWork<'_, C>) -> Result<GrownTrees> {

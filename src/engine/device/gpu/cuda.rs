@@ -8,7 +8,7 @@ use taiga_core::device::DevicesInfo;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::model::shap::ShapValues;
-use taiga_core::learners::boosting::steps::{TrainingData, TreeSteps};
+use taiga_core::learners::boosting::steps::{SmallTableSteps, TrainingData, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
@@ -33,6 +33,7 @@ use taiga_cuda::runtime::device::{device_info, each_cache};
 use taiga_cuda::runtime::{Gpu, Queue};
 use taiga_cuda::trees::CudaTrees;
 pub use taiga_cuda::trees::several_gpus::with_several as with_several_trees;
+use taiga_cuda::trees::small_tables::CudaSmallTables;
 
 /// Returns why no GPU can ever be there, where that is so.
 pub fn missing() -> Option<&'static str> {
@@ -104,6 +105,14 @@ pub fn with_trees(
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     body(&mut CudaTrees::new(number, pool, data, most_nodes, interrupted)?)
+}
+
+/// Runs `body` with what grows the trees of many small tables on a GPU.
+///
+/// # Errors
+/// [`taiga_core::Error::Device`], and those of `body`.
+pub fn with_small_tables<R>(number: Option<u32>, body: impl FnOnce(&dyn SmallTableSteps) -> Result<R>) -> Result<R> {
+    body(&CudaSmallTables::new(number)?)
 }
 
 /// Grows all trees of a forest on GPUs.

@@ -1,5 +1,8 @@
 //! A GPU for unit tests that runs out of memory after so many steps: the CPU's backends, which fail where a device's may.
 
+#[path = "fake_small_tables.rs"]
+mod small_tables;
+
 use crate::device::predict::{ForestCopy, LinearCopy, ModelCopy};
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -7,7 +10,7 @@ use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, SmallTableSteps, TrainingData, TreeRequest, TreeSteps};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
@@ -118,6 +121,14 @@ pub fn with_several_trees(
     _: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     absent()
+}
+
+/// It takes tables of up to so many rows.
+const SMALL_ROWS: usize = 150;
+
+pub fn with_small_tables<R>(_: Option<u32>, body: impl FnOnce(&dyn SmallTableSteps) -> Result<R>) -> Result<R> {
+    step()?;
+    body(&small_tables::FakeSmallTables(SMALL_ROWS))
 }
 
 pub fn grow_forest<C: Code>(_: &[Option<u32>], _: &ForestWork<'_, C>) -> Result<GrownTrees> {

@@ -13,6 +13,7 @@ mod numerics;
 mod predict;
 mod several_targets;
 mod shap;
+mod small_tables;
 mod sparse_features;
 mod stats;
 mod stats2d;
