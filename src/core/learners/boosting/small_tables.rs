@@ -9,6 +9,7 @@
 //! ```
 
 use super::FitOptions;
+use super::dropout::DropRules;
 use super::fit::{CheckedTarget, PreparedFit, fit_with};
 use super::model::Model;
 use super::params::BoostingParams;
@@ -34,6 +35,7 @@ pub fn may_suit(params: &BoostingParams) -> bool {
         && params.rounds.is_some()
         && params.early_stopping.is_none()
         && params.random_strength().is_none()
+        && DropRules::of(params).is_none()
         && params.row_sampling().keeps_all()
 }
 
