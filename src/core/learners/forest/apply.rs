@@ -10,8 +10,8 @@ use crate::parallel::interrupt;
 use crate::quantize::CodeSet;
 use crate::tree::model::Child;
 
-/// The most rows that are read at a time, and the most bytes of their codes: so many meet a tree while it lies in the second
-/// cache.
+/// The most rows that are read at a time, and the most bytes of their codes where trees are small: so many meet a tree while it lies in
+/// the second cache.
 const BLOCK: usize = 8192;
 const BYTES: usize = 1 << 18;
 
@@ -154,7 +154,10 @@ impl Predictor {
         let way = if by_codes { Way::Codes } else { Way::Mixed };
         let bytes = asked.len().max(1) * if readers.iter().any(|r| matches!(r, Reader::Values)) { 9 } else { 1 };
         let least = (MANY_BYTES / bytes).clamp(SIDE, FEW_ROWS);
-        let block = (BYTES / bytes).clamp(least, BLOCK) / SIDE * SIDE;
+        // A tree that fills the second cache comes from behind it for each block, so more rows meet it then.
+        let nodes: usize = forest.trees.iter().map(|t| t.nodes.len()).sum();
+        let tree = nodes * (size_of::<Step>() + size_of::<Test>()) / forest.trees.len().max(1);
+        let block = ((4 * tree).clamp(BYTES, MANY_BYTES) / bytes).clamp(least, BLOCK) / SIDE * SIDE;
         let (mut steps, mut tests, mut values, mut starts) = (vec![], vec![], vec![], vec![(0, 0)]);
         for tree in &forest.trees {
             let nodes = tree.nodes.len() as u32;
