@@ -76,7 +76,14 @@ pub struct SortedRows {
 impl SortedRows {
     /// Sorts the rows of a table of at most [`MOST_ROWS`] by the codes of the features `own` of a group, whose first one is number
     /// `first_feature`.
-    pub fn new(features: &[CodedFeature], own: Range<usize>, first_feature: usize, columns: &CodeColumns, rows: usize, counted: bool) -> Self {
+    pub fn new(
+        features: &[CodedFeature],
+        own: Range<usize>,
+        first_feature: usize,
+        columns: &CodeColumns,
+        rows: usize,
+        counted: bool,
+    ) -> Self {
         let mut order = vec![0; own.len() * rows];
         let mut missing = vec![0; own.len()];
         for ((feature, order), missing) in own.clone().zip(order.chunks_exact_mut(rows.max(1))).zip(&mut missing) {

@@ -193,7 +193,11 @@ pub fn find_level_split<'a>(group: SortedGroup<'a>, slots: &mut NodeSlots, nodes
             }
             slots.walk_noting(sorted.order(f));
             let bound = if many_at_a_time(rules) && !rules.level_limits {
-                if rules.l1 == 0.0 { score_slots::<false>(slots, rules) } else { score_slots::<true>(slots, rules) };
+                if rules.l1 == 0.0 {
+                    score_slots::<false>(slots, rules)
+                } else {
+                    score_slots::<true>(slots, rules)
+                };
                 bound(sorted.order(f), slots, nodes.len(), parent)
             } else {
                 score_one_by_one(sorted, f, slots, nodes, rules);
@@ -246,7 +250,8 @@ fn bound(order: &[u16], slots: &mut NodeSlots, nodes: usize, parent: f64) -> f64
     let part = order.len() / PARTS;
     let steps = &slots.steps[..];
     let step = |position: usize| steps[slots.slot_of[position] as usize];
-    let raise = |largest: &mut f64, sum: f64, entry: u16| *largest = if super::is_last(entry) == 1 && sum > *largest { sum } else { *largest };
+    let raise =
+        |largest: &mut f64, sum: f64, entry: u16| *largest = if super::is_last(entry) == 1 && sum > *largest { sum } else { *largest };
     for i in 0..part {
         for p in 0..PARTS {
             sums[p] += step(p * part + i);

@@ -81,19 +81,6 @@ fn leaves_divided_ahead_of_their_turn_change_nothing() {
     }
 }
 
-/// Proves the same for tables of few rows, which are searched in sorted rows where each thread has two of their 140 features at
-/// least, and by histograms where it has fewer; with noise on the scores of every second fit.
-#[test]
-fn sorted_rows_and_histograms_give_the_same_small_models() {
-    contract::small_tables(|t, mut p, case| {
-        p.random_strength = (case % 2 == 1).then_some(0.4);
-        let one = t.fit(&with_threads(&p, 1));
-        for n in [2, 3, 71] {
-            assert_same(&one, &t.fit(&with_threads(&p, n)), &format!("case {case}, {n} threads: {p:?}"));
-        }
-    });
-}
-
 /// Proves the same with all 255 borders, where missing values take one away, and with continuous
 /// values, whose borders come from a sample.
 #[test]
