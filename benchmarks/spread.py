@@ -2,7 +2,7 @@
 
 Seeds: each library at its defaults with five seeds on one split of ten tables of `default_tables.py`, and the
 standard deviation of the error over the seeds, as a share of its mean. Without sampling XGBoost and LightGBM draw
-nothing. Forests: `fit_forest` and scikit-learn's at the defaults of each, text columns numbered by their order for both.
+nothing. Forests: `fit_forest` and scikit-learn's at the defaults of each, text columns numbered by order for both.
 Target encodings: text columns by `target_encode` of the training rows and its encoder on the others, and by
 scikit-learn's `TargetEncoder` (`fit_transform`, `transform`); what both are worth is the error of the same ridge or
 logistic regression on them.
