@@ -1,10 +1,11 @@
 """The spread over seeds, and forests and target encodings beside scikit-learn's: `python -m benchmarks.spread`.
 
-Seeds: each library at its defaults with five seeds on one split of ten tables of `default_tables.py`, and the standard
-deviation of the error over the seeds, as a share of its mean. Without sampling XGBoost and LightGBM draw nothing. Forests:
-`fit_forest` and scikit-learn's at the defaults of each, text columns numbered by their order for both. Target encodings:
-text columns by `target_encode` of the training rows and its encoder on the others, and by scikit-learn's `TargetEncoder`
-(`fit_transform`, `transform`); what both are worth is the error of the same ridge or logistic regression on them.
+Seeds: each library at its defaults with five seeds on one split of ten tables of `default_tables.py`, and the
+standard deviation of the error over the seeds, as a share of its mean. Without sampling XGBoost and LightGBM draw
+nothing. Forests: `fit_forest` and scikit-learn's at the defaults of each, text columns numbered by order for both.
+Target encodings: text columns by `target_encode` of the training rows and its encoder on the others, and by
+scikit-learn's `TargetEncoder` (`fit_transform`, `transform`); what both are worth is the error of the same ridge or
+logistic regression on them.
 """
 
 from __future__ import annotations
@@ -112,7 +113,7 @@ def encoded(t: Table, most: int) -> list[float]:
 
 
 def beside(name: str, ratios: list[float], seconds: list[float]) -> list[object]:
-    """A line of figures: the mean log ratio in %, its standard error, on how many tables it is below 0, and the seconds."""
+    """A line of figures: the log ratio in %, its mean with the standard error, how often it is below 0, and seconds."""
     values = 100 * np.log(ratios)
     spread = values.std(ddof=1) / math.sqrt(len(values))
     better = f"{int((values < 0).sum())} of {len(values)}"

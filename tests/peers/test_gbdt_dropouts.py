@@ -40,16 +40,17 @@ def test_dropouts_are_as_accurate_as_lightgbms(uniform: bool, rate: float, skip:
     train, test, features = parts()
     own = ours(
         {
-            "rounds": 60, "policy": "leafwise", "leaves": 31, "min_data_in_leaf": 20, "min_child_weight": 1e-3, "l2": 0.0,
-            "drop_rate": rate, "skip_drop": skip, "uniform_drop": uniform,
+            "rounds": 60, "policy": "leafwise", "leaves": 31, "min_data_in_leaf": 20, "min_child_weight": 1e-3,
+            "l2": 0.0, "drop_rate": rate, "skip_drop": skip, "uniform_drop": uniform,
         }
     )  # fmt: skip
     x, y, rows = train.select(features).to_numpy(), train["y"].to_numpy(), test.select(features).to_numpy()
     theirs = []
     for seed in SEEDS:
         params = {
-            "objective": "regression", "boosting": "dart", "drop_rate": rate, "skip_drop": skip, "uniform_drop": uniform,
-            "drop_seed": seed, "num_leaves": 31, "min_data_in_leaf": 20, "learning_rate": 0.1, "num_threads": 1, "verbose": -1,
+            "objective": "regression", "boosting": "dart", "drop_rate": rate, "skip_drop": skip,
+            "uniform_drop": uniform, "drop_seed": seed, "num_leaves": 31, "min_data_in_leaf": 20,
+            "learning_rate": 0.1, "num_threads": 1, "verbose": -1,
         }  # fmt: skip
         peer = lightgbm.train(params, lightgbm.Dataset(x, y), num_boost_round=60)
         theirs.append(rmse(peer.predict(rows), test["y"]))
@@ -72,8 +73,8 @@ def test_dropouts_are_as_accurate_as_xgboosts(normalize: Any, sample: str) -> No
     theirs = []
     for seed in SEEDS:
         params = {
-            "booster": "dart", "rate_drop": 0.2, "skip_drop": 0.2, "one_drop": 1, "sample_type": sample, "max_depth": 5,
-            "normalize_type": normalize, "eta": 0.1, "seed": seed, "nthread": 1,
+            "booster": "dart", "rate_drop": 0.2, "skip_drop": 0.2, "one_drop": 1, "sample_type": sample,
+            "max_depth": 5, "normalize_type": normalize, "eta": 0.1, "seed": seed, "nthread": 1,
         }  # fmt: skip
         peer = xgboost.train(params, xgboost.DMatrix(x, y), num_boost_round=60)
         theirs.append(rmse(peer.predict(rows, iteration_range=(0, 60)), test["y"]))
