@@ -68,11 +68,10 @@ def test_keys_of_every_type_and_several_of_them() -> None:
         boolean=pl.col("a") > 0,
         day=pl.lit(date(2026, 1, 1)) + pl.duration(days=pl.col("c")),
     )
+    params: dict[str, Any] = {"rounds": 2, "min_child_weight": 0, "on_error": "null"}
     for by in (["text"], ["category"], ["boolean"], ["day"], ["boolean", "text"], ["day", "g", "boolean"]):
-        ours = df.taiga.fit_gbdt_by(by, "y", "a", "b", rounds=2, min_child_weight=0)
-        theirs = df.group_by(by, maintain_order=True).agg(
-            model=tg.fit_gbdt("y", "a", "b", rounds=2, min_child_weight=0)
-        )
+        ours = df.taiga.fit_gbdt_by(by, "y", "a", "b", **params)
+        theirs = df.group_by(by, maintain_order=True).agg(model=tg.fit_gbdt("y", "a", "b", **params))
         assert_frame_equal(ours, theirs)
 
 
@@ -130,7 +129,7 @@ def test_a_group_that_fails_is_named() -> None:
 def test_what_is_wrong_with_the_call() -> None:
     """Proves the errors for keys and parameters."""
     df = frame().with_columns(model=pl.lit(1), f=pl.col("a"))
-    with pytest.raises(pl.exceptions.SchemaError, match="column `f`: its type is Float64"):
+    with pytest.raises(pl.exceptions.SchemaError, match="column `f`: its type is f64"):
         df.taiga.fit_gbdt_by("f", "y", "a", rounds=2)
     with pytest.raises(pl.exceptions.DuplicateError, match="column `model`"):
         df.taiga.fit_gbdt_by("model", "y", "a", rounds=2)

@@ -10,7 +10,7 @@ use crate::export::{Answer, Length, export};
 use crate::fit::{FitKwargs, MANY, Parts, Wanted};
 use crate::gbdt::{self, GivenTable};
 use crate::monitor::{self, Watch};
-use crate::row_key::Keyed;
+use crate::row_key::{Description, Keyed};
 use crate::threads::{FitThreads, default_threads, on_all_threads};
 use polars::prelude::*;
 use std::cell::Cell;
@@ -99,7 +99,9 @@ impl Groups<'_> {
         let rows = self.groups.range(group);
         let own = self.parts.columns().map(|s| s.slice(rows.start as i64, rows.len())).collect();
         let own = self.parts.with_columns(own)?;
-        Ok(Keyed::new(&own, None)?.map_or(own, |keyed| keyed.parts))
+        // That of a fit alone, whose receipt it is.
+        let describe = || Description::new("fit_gbdt", &self.params.to_json(), None);
+        Ok(Keyed::new(&own, Some(&describe))?.map_or(own, |keyed| keyed.parts))
     }
 
     /// Returns the values of a group's keys in words.

@@ -4,7 +4,8 @@ use super::step;
 use std::ops::Range;
 use taiga_core::collective::{Alone, RowShard};
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::row_sampler::{RowSample, RowSampling};
+use taiga_core::learners::boosting::params::RowSample;
+use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::{
     Begun, GrownTables, SmallTable, SmallTableSteps, SmallTree, SmallTrees, TrainingData, TreeRequest, TreeSteps,
 };
