@@ -15,8 +15,8 @@ SEEDS = range(4)
 
 
 def parts() -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """Rows to train on, others, and the features."""
-    df = numbers(rows=3_000, features=6, seed=5, levels=None)
+    """Rows to train on, others, and the features; the mean is 0, since LightGBM's is part of the first tree, which may be left out."""
+    df = numbers(rows=3_000, features=6, seed=5, levels=None).with_columns(pl.col("y") - pl.col("y").head(2_000).mean())
     return df[:2_000], df[2_000:], names(df)
 
 
@@ -94,6 +94,6 @@ def test_text_and_several_classes_have_dropouts_too(policy: Any) -> None:
     model = df.taiga.fit_gbdt("y", "x", "c", **fit)
     assert model.to_bytes() == df.taiga.fit_gbdt("y", "x", "c", n_threads=1, **fit).to_bytes()
     assert tg.Model(model.to_bytes()) == model
-    plain = df.taiga.fit_gbdt("y", "x", "c", **{**fit, "boosting": "gbdt", "drop_rate": None})
-    best = [m.history[m.history.columns[-1]].min() for m in (model, plain)]
-    assert best[0] < 1.5 * best[1]
+    # A third of what the shares of the classes alone come to.
+    share = df["y"].value_counts()["count"] / len(df)
+    assert model.history.drop("round", "best").to_series().min() < -(share * share.log()).sum() / 3
