@@ -15,7 +15,10 @@ SEEDS = range(4)
 
 
 def parts() -> tuple[pl.DataFrame, pl.DataFrame, list[str]]:
-    """Rows to train on, others, and the features; the mean is 0, since LightGBM's is part of the first tree, which may be left out."""
+    """Rows to train on, others, and the features.
+
+    The mean is 0, since LightGBM's is part of its first tree, which may be left out.
+    """
     df = numbers(rows=3_000, features=6, seed=5, levels=None).with_columns(pl.col("y") - pl.col("y").head(2_000).mean())
     return df[:2_000], df[2_000:], names(df)
 
