@@ -36,17 +36,17 @@ pub struct ManyTables {
 }
 
 /// Returns the GPUs that grow the trees of many small tables, by their numbers (none being the first that there is): none where the CPU
-/// does. The monitor is told what `"auto"` comes to.
+/// does, or where no such fit's trees grow together. The monitor is told what `"auto"` comes to.
 ///
 /// # Errors
 /// For GPUs that are not there.
 pub fn small_table_gpus(params: &BoostingParams, tables: ManyTables, monitor: &dyn Monitor) -> Result<Vec<Option<u32>>> {
     let asked = &params.device;
-    if DeviceSet::parse(asked)? != DeviceSet::Auto {
-        return open_gpus(asked);
-    }
     if !may_suit(params) {
         return Ok(vec![]);
+    }
+    if DeviceSet::parse(asked)? != DeviceSet::Auto {
+        return open_gpus(asked);
     }
     let rounds = params.rounds.unwrap_or(MOST_ROUNDS) as usize;
     let cost = cost::small_tables(tables.threads, tables.count, (tables.rows, tables.features), rounds);

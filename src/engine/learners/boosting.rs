@@ -181,7 +181,10 @@ impl<'a> ManyFits<'a> {
         or_on_cpu(&self.params.device, &|why| monitor.0.device(why), |device| match device {
             "cpu" => Ok(each(device)),
             _ => gpu::with_small_tables(*gpu, |small| {
-                core::small_tables::fit_each(inputs, self.params, &Chosen::new(device, monitor), small, monitor)
+                let models = core::small_tables::fit_each(inputs, self.params, &Chosen::new(device, monitor), small, monitor)?;
+                // One of those that were fitted one after the other may have found no memory.
+                let short = models.iter().find_map(|model| model.as_ref().err().filter(|error| error.leaves_it_to_the_cpu()));
+                short.map_or(Ok(()), |error| Err(error.clone())).map(|()| models)
             }),
         })
     }
