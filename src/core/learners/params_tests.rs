@@ -40,7 +40,7 @@ fn every_problem_of_a_lightgbm_dictionary_is_told_at_once() {
         metric.as_str(),
         "there is no parameter `bagging_fraction`; did you mean `row_fraction`?",
         "there is no parameter `bagging_freq`: leave it out: rows are drawn anew for every tree where row_sample= asks for it",
-        "there is no parameter `boosting_type`: leave it out: boosting is as in \"gbdt\", \"gbtree\" and \"Plain\"; policy= says how trees grow",
+        "there is no parameter `boosting_type`; did you mean `boosting`?",
         "there is no parameter `lambda_l2`; did you mean `l2`?",
         "there is no parameter `max_depth`, which is `depth` here; of -1: leave it out for no limit (policy=\"leafwise\" has none unless told)",
         "there is no parameter `num_iterations`; did you mean `rounds`?",

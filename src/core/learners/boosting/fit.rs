@@ -28,7 +28,7 @@ use crate::dataset::own_rows::WholeBlocks;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
-use crate::dataset::{Input, Monitor, OwnRows, checks, coded};
+use crate::dataset::{Input, Monitor, OwnRows, Target, checks, coded};
 use crate::error::{Error, Result};
 use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::risk_sets::RiskSets;
@@ -182,6 +182,10 @@ impl CheckedTarget {
 
     /// Returns the parameters that the table completes.
     pub(super) fn complete(&self, input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>) -> BoostingParams {
+        // Several targets have no common one, see `several::check_huber_delta`.
+        if matches!(input.target, Target::Several(_)) {
+            return params.clone();
+        }
         let own_delta = options.init_model.filter(|_| self.kind == LossKind::Huber).and_then(|model| model.params.huber_delta);
         let params = BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
         let metrics = if input.target.labels().is_none() { &self.metrics[..] } else { &[] };

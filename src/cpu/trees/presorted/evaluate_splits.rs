@@ -258,9 +258,9 @@ fn bound(order: &[u16], slots: &mut NodeSlots, nodes: usize, parent: f64) -> f64
             raise(&mut largest[p], sums[p], order[p * part + i]);
         }
     }
-    for position in PARTS * part..order.len() {
+    for (position, entry) in order.iter().enumerate().skip(PARTS * part) {
         sums[PARTS - 1] += step(position);
-        raise(&mut largest[PARTS - 1], sums[PARTS - 1], order[position]);
+        raise(&mut largest[PARTS - 1], sums[PARTS - 1], *entry);
     }
     let (mut before, mut most) = (parent, f64::NEG_INFINITY);
     for p in 0..PARTS {
