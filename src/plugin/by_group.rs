@@ -46,7 +46,7 @@ fn check_key(name: &str, dtype: &DataType) -> PolarsResult<()> {
 
 /// The columns that say which rows are fitted together.
 fn keys_of(series: &Series) -> PolarsResult<Vec<Series>> {
-    let keys = columns::unnest(&[series.clone()])?;
+    let keys = columns::unnest(std::slice::from_ref(series))?;
     keys.iter().try_for_each(|key| check_key(key.name(), key.dtype()))?;
     Ok(keys)
 }
