@@ -11,7 +11,6 @@
 use super::buffer::Buffer;
 use super::histogram::Ahead;
 use super::partition::FeatureCodes;
-use std::sync::Arc;
 use taiga_core::error::Result;
 pub use taiga_core::learners::boosting::layout::{BlockLayout, Layout, STATISTICS};
 use taiga_core::pages;
@@ -70,10 +69,9 @@ impl CodeBlock {
     }
 }
 
-/// A shard's codes once more, feature after feature; shards that have the same rows have them together.
-#[derive(Clone)]
+/// A shard's codes once more, feature after feature.
 pub struct CodeColumns {
-    bytes: Arc<Vec<u8>>,
+    bytes: Vec<u8>,
     rows: usize,
 }
 
@@ -83,7 +81,7 @@ impl CodeColumns {
     /// # Errors
     /// [`taiga_core::Error::Memory`].
     pub fn new(features: usize, rows: usize) -> Result<CodeColumns> {
-        Ok(CodeColumns { bytes: Arc::new(pages::try_zeroed("the codes of a fit", features * rows)?), rows })
+        Ok(CodeColumns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
     }
 
     /// Returns the codes of a feature, row after row.
@@ -99,12 +97,12 @@ impl CodeColumns {
 
     /// Returns the codes of several features, one behind the other, to be written.
     pub fn features_mut(&mut self, features: &std::ops::Range<usize>) -> &mut [u8] {
-        &mut Arc::make_mut(&mut self.bytes)[features.start * self.rows..features.end * self.rows]
+        &mut self.bytes[features.start * self.rows..features.end * self.rows]
     }
 
     /// Returns the codes of a feature, to be written.
     pub fn feature_mut(&mut self, feature: usize) -> &mut [u8] {
-        &mut Arc::make_mut(&mut self.bytes)[feature * self.rows..(feature + 1) * self.rows]
+        &mut self.bytes[feature * self.rows..(feature + 1) * self.rows]
     }
 }
 

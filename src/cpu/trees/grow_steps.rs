@@ -120,11 +120,6 @@ impl CpuTrees<'_> {
         self.best_level_of_all(Some((candidate, slots.iter().map(left).collect())), nodes.len())
     }
 
-    /// Returns whether the nodes are searched by walks through sorted rows; where each feature has but one border, by their own rows.
-    fn walks_sorted(&self, nodes: &[SearchNode]) -> bool {
-        self.searches_sorted() && nodes.iter().all(|node| node.borders.is_none())
-    }
-
     /// Returns found splits with the subsets of categories among them noted.
     fn kept(&mut self, found: Vec<Option<FoundSplit>>) -> Vec<Option<(Candidate, Sums)>> {
         let mut keep = |mut f: FoundSplit| {
@@ -176,11 +171,8 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
 
 impl GrowSteps for CpuTrees<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        if self.walks_sorted(nodes) {
-            let found = self.pool.step(|t| write(&self.shards[t]).find_splits(nodes, rules, &self.groups, &self.features));
-            let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
-            let found = (0..nodes.len()).map(best).collect();
-            return Ok(self.kept(found));
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
         }
         if self.shared.is_some() {
             let found = self.find_shared_splits(nodes, rules)?;
@@ -200,24 +192,19 @@ impl GrowSteps for CpuTrees<'_> {
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
+        if self.searches_sorted() {
+            return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
+        }
         if self.shared.is_some() {
             return self.find_shared_level_split(nodes, rules);
         }
         let pending = self.take_pending()?;
         let statistics = self.small_statistics(nodes);
-        let sorted = self.walks_sorted(nodes);
-        let found = match sorted {
-            true => self.pool.step(|t| write(&self.shards[t]).find_level_split(nodes, rules, &self.groups, &self.features)),
-            false => vec![],
-        };
         let shard = read(&self.shards[0]);
-        let found = match sorted {
-            true => found,
-            false => self.search(&pending, |group, share, merge| {
-                let places = places(nodes, group, share.group, &shard, &statistics);
-                share.find_level_split(merge, nodes, &places, &self.features, rules)
-            })?,
-        };
+        let found = self.search(&pending, |group, share, merge| {
+            let places = places(nodes, group, share.group, &shard, &statistics);
+            share.find_level_split(merge, nodes, &places, &self.features, rules)
+        })?;
         let best = found
             .into_iter()
             .flatten()
@@ -235,7 +222,7 @@ impl GrowSteps for CpuTrees<'_> {
     }
 
     fn partition(&mut self, divisions: &[Division]) -> Result<()> {
-        let at_once = if self.searches_sorted() { usize::MAX } else { self.divisions_at_once()? };
+        let at_once = self.divisions_at_once()?;
         for (i, divisions) in divisions.chunks(at_once).enumerate() {
             if i > 0 {
                 let pending = self.take_pending()?;

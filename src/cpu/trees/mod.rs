@@ -118,11 +118,9 @@ impl<'a> CpuTrees<'a> {
         } else {
             (StoragePlan::dense(data.features, true), vec![])
         };
-        let alone = data.shard.is_whole() && (n == 1 || (data.batches.is_none() && plan.column_codes.len() >= 2 * n));
-        let presorted = alone && data.shared == 1 && presorted::serves(rows, data.features, &plan);
-        let replicated = n > 1 && alone && (presorted || replicates(rows, n, &plan));
+        let replicated = data.shard.is_whole() && data.batches.is_none() && replicates(rows, n, &plan);
         let grouped = GroupedRows::new(&mut data)?;
-        let _reserved = needed::shards(&data, &plan, &exceptions, n, (replicated, presorted), grouped.as_ref())?;
+        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.as_ref())?;
         let group = Group::new(data.features, plan, (0, 0), data.count_rows, n, data.shard.collective).shared_by(data.shared);
         let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
@@ -137,17 +135,17 @@ impl<'a> CpuTrees<'a> {
         (data.scores, data.columns) = (vec![], vec![]);
         let filled = pool.step(|t| {
             let part = if replicated { (t, n) } else { (0, 1) };
-            fill::codes(&mut write(&shards[t]), (rows, presorted), &group.plan, &data, &quantizers, &exceptions, part, interrupted)
+            fill::codes(&mut write(&shards[t]), rows, &group.plan, &data, &quantizers, &exceptions, part, interrupted)
         });
         filled.into_iter().collect::<Result<Vec<_>>>()?;
         if let Some(batched) = data.batches {
             fill::batched_codes(pool, &shards, &group.plan, &data, batched, &quantizers, interrupted)?;
         }
-        if replicated {
-            exchange(&shards);
+        if n == 1 && data.shard.is_whole() && data.shared == 1 {
+            write(&shards[0]).sort_rows(0, data.features, 0, data.count_rows);
         }
-        if presorted {
-            pool.step(|t| write(&shards[t]).sort_rows(0, data.features, 0, data.count_rows));
+        if replicated {
+            exchange(pool, &shards);
         }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
         Ok(CpuTrees {
@@ -210,24 +208,26 @@ impl<'a> CpuTrees<'a> {
     }
 }
 
-/// Returns whether each of several threads, for each of which there are two columns or more, gets all rows and some of the features, not all
-/// features and some of the rows. Each thread then
+/// Returns whether each thread gets all rows and some of the features, not all features and some of the rows. Each thread then
 /// computes the derivatives of all rows and partitions them all, but histograms stay with the thread that searches them: where
 /// histograms are large and rows are few, they cost the most.
 fn replicates(rows: usize, threads: usize, plan: &StoragePlan) -> bool {
     let columns = plan.column_codes.len();
     let bytes = rows.saturating_mul(columns).saturating_mul(threads);
-    plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES
+    threads > 1 && plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
 }
 
-/// Gives all shards the codes by column that each of them has made.
-fn exchange(shards: &[RwLock<Shard>]) {
-    let mut all = write(&shards[0]).groups[0].columns.take();
-    for shard in &shards[1..] {
-        let group = &read(shard).groups[0];
-        if let (Some(all), Some(made)) = (&mut all, &group.columns) {
-            all.features_mut(&group.own).copy_from_slice(made.features(&group.own));
+/// Copies the codes by column that each shard has made to every other shard.
+fn exchange(pool: &ThreadPool, shards: &[RwLock<Shard>]) {
+    pool.step(|t| {
+        for other in shards.iter().enumerate().filter(|(u, _)| *u != t).map(|(_, shard)| shard) {
+            let (columns, codes) = {
+                let group = &read(other).groups[0];
+                (group.own.clone(), group.columns.as_ref().map(|c| c.features(&group.own).to_vec()))
+            };
+            if let (Some(codes), Some(own)) = (codes, &mut write(&shards[t]).groups[0].columns) {
+                own.features_mut(&columns).copy_from_slice(&codes);
+            }
         }
-    }
-    shards.iter().for_each(|shard| write(shard).groups[0].columns.clone_from(&all));
+    });
 }

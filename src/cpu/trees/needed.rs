@@ -3,7 +3,6 @@
 use super::feature_groups::Group;
 use super::fill::MOST_COLUMN_BYTES;
 use super::group_derivatives::GroupedRows;
-use super::presorted;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::steps::TrainingData;
@@ -13,7 +12,7 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::quantize::exceptions::Exceptions;
 
 /// Reserves what the shards of `threads` threads take, beside what is in `data`: rows and their codes. `replicated`: every
-/// shard has all rows; `presorted`: trees are searched by sorted rows. `grouped`: the rows in the order that the loss needs them in.
+/// shard has all rows. `grouped`: the rows in the order that the loss needs them in.
 ///
 /// # Errors
 /// [`taiga_core::Error::Memory`].
@@ -22,7 +21,7 @@ pub fn shards(
     plan: &StoragePlan,
     exceptions: &[Option<Exceptions>],
     threads: usize,
-    (replicated, presorted): (bool, bool),
+    replicated: bool,
     grouped: Option<&GroupedRows>,
 ) -> Result<Reservation> {
     let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
@@ -42,9 +41,7 @@ pub fn shards(
     let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);
     let by_row = product(&[rows, strides.sum::<u64>() + (copies - 1) * first]);
     let columns = product(&[rows, plan.column_codes.len() as u64]);
-    // Of codes by feature each thread makes its share, which then come together.
-    let by_feature = if presorted || columns <= MOST_COLUMN_BYTES as u64 { if replicated { 2 * columns } else { columns } } else { 0 };
-    let of_order = if presorted { presorted::bytes(data.target.len(), data.features.len()) } else { 0 };
+    let by_feature = if columns <= MOST_COLUMN_BYTES as u64 { copies * columns } else { 0 };
     // By row a start, a flag and the words; by feature rows and codes.
     let unbundled = plan.sparse[..plan.unbundled].iter().filter_map(|f| exceptions[f.feature].as_ref());
     let entries: u64 = unbundled.map(|e| e.rows.len() as u64).sum();
@@ -61,7 +58,7 @@ pub fn shards(
     let (of_rows, by_row) = if spilled { (drawn, 0) } else { (of_rows, by_row) };
     memory::reserve(
         &format!("a fit of {rows} rows and {} features{more}", data.features.len()),
-        sum(&[of_rows, by_row, by_feature, of_order, of_lists, partials]),
+        sum(&[of_rows, by_row, by_feature, of_lists, partials]),
         less,
     )
 }

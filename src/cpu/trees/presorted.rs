@@ -1,125 +1,225 @@
-//! Tables of few rows, searched without histograms: the rows are sorted by each feature's codes once, before the first tree, as in
-//! exact greedy methods (Mehta, Agrawal and Rissanen, "SLIQ", 1996). A step of the tree that grows walks each feature's rows
-//! once, in that order, for all nodes that it searches: a row goes to the next slot of its node, with the sums up to it.
+//! Tables of few rows, searched without histograms: each feature's rows stay sorted by code, as in
+//! exact greedy methods (Mehta, Agrawal and Rissanen, "SLIQ", 1996), and a node is searched by
+//! walking its rows once, eight features side by side.
 //!
 //! ```text
-//! rows by their codes     7  0 │ 3 │ 5  1 │ 2  6 │ 4        │: the next row's code is larger
-//! their nodes             A  B   B   A  –   B  A   B        –: not searched in this step
-//!
-//! slots    │ A: gap  7  5  6 │ B: gap  0  3  2  4 │ others: 1 │
-//! sums     │      0  7  7+5 …│      0  0  0+3 …   │
+//! block 0      lane 0   lane 1   …   lane 7       an entry:
+//! position 0   entry    entry        entry          bits 63-32  the row's packed statistic
+//! position 1   entry    entry        entry          bits 31-16  the row
+//! …                                                 bit  15     whether the value is missing
+//!                                                   bits 14-0   the first border behind the value
 //! ```
 //!
-//! All candidates of a feature stand side by side then, whatever their node, and are scored as vectors. What a slot's node is, and
-//! so its totals, is the same for every feature. Where several threads have all rows, each walks those of its own features.
+//! A node has the same positions in every lane: those of its rows in the shard's own lists. Partitioning
+//! its rows keeps their order, so nothing is sorted but once, before the first tree.
 
 mod evaluate_splits;
+mod partition;
 mod shard;
-mod slots;
 
+use self::evaluate_splits::BlockScores;
 use super::codes::CodeColumns;
-use std::ops::Range;
-use taiga_core::learners::boosting::layout::StoragePlan;
+use super::shard::NodeRows;
 use taiga_core::quantize::CodedFeature;
+use taiga_core::tree::split::{SplitRules, Sums};
+use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 
-pub use slots::NodeSlots;
+use super::evaluate_splits::FoundSplit;
 
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
-pub const MOST_ROWS: usize = 1 << 10;
+pub const MOST_ROWS: usize = 512;
 
-/// Tables of up to so many values are searched like this, each of which takes 2 bytes more.
-const MOST_VALUES: usize = 1 << 28;
+/// Tables of up to so many values are searched like this, each of which takes 20 bytes more.
+const MOST_VALUES: usize = 1 << 20;
 
-/// Whether the next row's code is larger: set at the last row.
-const LAST: u16 = 1 << 15;
+/// Features side by side.
+const LANES: usize = 8;
 
-/// Returns the row of an entry.
+const MISSING: u64 = 1 << 15;
+
 #[inline(always)]
-fn row(entry: u16) -> usize {
-    (entry & (LAST - 1)) as usize
+fn gradient(entry: u64) -> i32 {
+    (entry as i64 >> 48) as i32
 }
 
-/// Returns 1 for an entry behind which the next code is larger, else 0.
 #[inline(always)]
-fn is_last(entry: u16) -> u16 {
-    entry / LAST
+fn hessian(entry: u64) -> i32 {
+    (entry >> 32) as i32 & 0xffff
 }
 
-/// Returns whether the features that a fit starts with are searched by sorted rows.
-pub fn serves(rows: usize, features: &[CodedFeature], plan: &StoragePlan) -> bool {
-    // Subsets of categories are searched in histograms.
-    let ordinal = !features.is_empty() && features.iter().all(|f| !f.categories);
-    rows <= MOST_ROWS && rows.saturating_mul(features.len()) <= MOST_VALUES && ordinal && plan.sparse.is_empty()
+#[inline(always)]
+fn row(entry: u64) -> usize {
+    (entry >> 16) as usize & 0xffff
 }
 
-/// Returns the bytes of the rows sorted by so many features.
-pub fn bytes(rows: usize, features: usize) -> u64 {
-    2 * (rows as u64).saturating_mul(features as u64)
+#[inline(always)]
+fn border(entry: u64) -> usize {
+    (entry & (MISSING - 1)) as usize
 }
 
-/// The rows of a table, sorted by the codes of some features of a group.
+/// The rows of a table, sorted by the codes of each feature of a group.
 pub struct SortedRows {
     rows: usize,
-    /// The features, counted inside the group.
-    own: Range<usize>,
-    /// The number of the first of them.
+    /// The number of the first feature, and how many there are.
     first: usize,
+    features: usize,
     /// Whether rows are counted, by hessians that are 1.
     counted: bool,
-    /// `[feature][position]`: a row, and whether it is the last of its code; those without a value first, under the code of the
-    /// values below the first border.
-    order: Vec<u16>,
-    /// How many rows have no value, by feature.
-    missing: Vec<u16>,
+    /// `[block][position][lane]`: all rows, without statistics.
+    all: Vec<u32>,
+    /// Whether a block has any missing value.
+    missing: Vec<bool>,
+    /// `[block][position][lane]`: the rows of the tree's nodes, in one list or the other as the
+    /// shard's are.
+    lists: [Vec<u64>; 2],
+    /// The nodes of the tree whose entries are in the lists.
+    known: Vec<bool>,
+    work: BlockScores,
 }
 
 impl SortedRows {
-    /// Sorts the rows of a table of at most [`MOST_ROWS`] by the codes of the features `own` of a group, whose first one is number
-    /// `first_feature`.
-    pub fn new(
-        features: &[CodedFeature],
-        own: Range<usize>,
-        first_feature: usize,
-        columns: &CodeColumns,
-        rows: usize,
-        counted: bool,
-    ) -> Self {
-        let mut order = vec![0; own.len() * rows];
-        let mut missing = vec![0; own.len()];
-        for ((feature, order), missing) in own.clone().zip(order.chunks_exact_mut(rows.max(1))).zip(&mut missing) {
-            let (codes, first) = (columns.feature(feature), features[feature].first());
+    /// Sorts the rows of a table of at most [`MOST_ROWS`] by each feature's codes; the features are
+    /// numbered from `first_feature` on.
+    pub fn new(features: &[CodedFeature], first_feature: usize, columns: &CodeColumns, rows: usize, counted: bool) -> SortedRows {
+        let blocks = features.len().div_ceil(LANES);
+        let size = blocks * rows * LANES;
+        // The lanes that are left over have one bin, where nothing can be split.
+        let mut all: Vec<u32> = (0..size).map(|i| ((i / LANES % rows) as u32) << 16).collect();
+        let mut missing = vec![false; blocks];
+        for (f, feature) in features.iter().enumerate() {
+            let (codes, first, block) = (columns.feature(f), feature.first(), f / LANES);
             let mut next = [0u16; 257];
             for code in codes {
                 next[*code as usize + 1] += 1;
             }
-            *missing = if first > 0 { next[1] } else { 0 };
             for code in 1..257 {
                 next[code] += next[code - 1];
             }
             for (row, code) in codes.iter().enumerate() {
-                let position = &mut next[*code as usize];
-                order[*position as usize] = row as u16;
-                *position += 1;
-            }
-            let value = |entry: u16| (codes[row(entry)] as usize).max(first);
-            for position in 0..rows {
-                let last = position + 1 == rows || value(order[position + 1]) > value(order[position]);
-                order[position] |= if last { LAST } else { 0 };
+                let code = *code as usize;
+                let position = next[code] as usize;
+                next[code] += 1;
+                let value = if code < first { MISSING as usize } else { code - first };
+                missing[block] |= code < first;
+                all[(block * rows + position) * LANES + f % LANES] = (row << 16 | value) as u32;
             }
         }
-        SortedRows { rows, first: first_feature + own.start, own, counted, order, missing }
+        SortedRows {
+            rows,
+            first: first_feature,
+            features: features.len(),
+            counted,
+            all,
+            missing,
+            lists: [vec![0; size], vec![0; size]],
+            known: vec![],
+            work: BlockScores::new(rows),
+        }
     }
 
-    /// Returns the rows in order of the codes of the `f`-th feature.
-    #[inline(always)]
-    fn order(&self, f: usize) -> &[u16] {
-        &self.order[f * self.rows..(f + 1) * self.rows]
+    /// Forgets the nodes of the last tree.
+    pub fn reset(&mut self) {
+        self.known.clear();
     }
 
-    /// Returns the border that each code of the `f`-th feature stands below, by the code's rank among those that rows have.
-    fn borders(&self, f: usize, columns: &CodeColumns, feature: &CodedFeature) -> Vec<usize> {
-        let codes = columns.feature(self.own.start + f);
-        let last = self.order(f).iter().filter(|entry| is_last(**entry) == 1);
-        last.map(|entry| (codes[row(*entry)] as usize).max(feature.first()) - feature.first()).collect()
+    /// Returns whether a node's entries are there; they are not where it was left aside when the group was opened.
+    pub fn knows(&self, node: NodeId) -> bool {
+        self.known.get(node as usize) == Some(&true)
+    }
+
+    /// Notes that a node's entries are there.
+    pub fn note(&mut self, node: NodeId) {
+        self.known.resize(self.known.len().max(node as usize + 1), false);
+        self.known[node as usize] = true;
+    }
+
+    /// Fills in a node's entries: all rows, or those in `drawn`, with each row's packed statistic.
+    pub fn open(&mut self, node: NodeRows, drawn: Option<&[u32]>, statistics: &[u32]) {
+        let entry = |tag: u32| (statistics[(tag >> 16) as usize] as u64) << 32 | tag as u64;
+        let list = &mut self.lists[node.list as usize];
+        let Some(drawn) = drawn else {
+            for (e, tag) in list.iter_mut().zip(&self.all) {
+                *e = entry(*tag);
+            }
+            return;
+        };
+        let mut inside = [false; MOST_ROWS];
+        for row in drawn {
+            inside[*row as usize] = true;
+        }
+        let block = self.rows * LANES;
+        for (list, all) in list.chunks_exact_mut(block).zip(self.all.chunks_exact(block)) {
+            for lane in 0..LANES {
+                let tags = all[lane..].iter().step_by(LANES).filter(|tag| inside[(**tag >> 16) as usize]);
+                for (e, tag) in list[node.start * LANES + lane..].iter_mut().step_by(LANES).zip(tags) {
+                    *e = entry(*tag);
+                }
+            }
+        }
+    }
+
+    /// Returns a block's entries of a node.
+    fn entries(&self, node: NodeRows, block: usize) -> &[u64] {
+        let start = (block * self.rows + node.start) * LANES;
+        &self.lists[node.list as usize][start..start + node.len * LANES]
+    }
+
+    fn sums(&self, gradient: i32, hessian: i32) -> Sums {
+        Sums { gradient: gradient as i64, hessian: hessian as i64, count: if self.counted { hessian as i64 } else { 0 } }
+    }
+
+    /// Returns the sums over all rows of a node.
+    pub fn node_sums(&self, node: NodeRows) -> Sums {
+        let own = self.entries(node, 0).iter().step_by(LANES);
+        let (g, h) = own.fold((0, 0), |a, e| (a.0 + gradient(*e), a.1 + hessian(*e)));
+        self.sums(g, h)
+    }
+
+    /// Returns the sums left of a candidate in a node.
+    pub fn left_sums(&self, node: NodeRows, candidate: &Candidate) -> Sums {
+        let f = candidate.feature as usize - self.first;
+        let lane = self.entries(node, f / LANES)[f % LANES..].iter().step_by(LANES);
+        let left = lane.take_while(|e| border(**e) <= candidate.border as usize).filter(|e| candidate.missing_left || *e & MISSING == 0);
+        let (g, h) = left.fold((0, 0), |a, e| (a.0 + gradient(*e), a.1 + hessian(*e)));
+        self.sums(g, h)
+    }
+
+    /// Partitions a node's entries as the shard has partitioned its rows: the first `left` of `rows` go left.
+    pub fn partition(&mut self, node: NodeRows, rows: &[u32], left: usize) {
+        let mut right = [0; MOST_ROWS / 8];
+        for row in &rows[left..] {
+            right[*row as usize / 8] |= 1 << (row % 8);
+        }
+        let (low, high) = self.lists.split_at_mut(1);
+        let (from, to) = if node.list == 0 { (&low[0], &mut high[0]) } else { (&high[0], &mut low[0]) };
+        for block in 0..self.missing.len() {
+            let start = (block * self.rows + node.start) * LANES;
+            let range = start..start + node.len * LANES;
+            partition::partition_lanes(&from[range.clone()], &right, left, &mut to[range]);
+        }
+    }
+
+    /// Finds the best split of each node. `places[n]` are the rows of node number `n`.
+    pub fn find_splits(&mut self, nodes: &[SearchNode], places: &[NodeRows], rules: &SplitRules) -> Vec<Option<FoundSplit>> {
+        let mut work = std::mem::take(&mut self.work);
+        let found = evaluate_splits::find_splits(self, nodes, places, rules, &mut work);
+        self.work = work;
+        found
+    }
+
+    /// Finds the split with the largest gain summed over the nodes.
+    pub fn find_level_split(
+        &mut self,
+        nodes: &[SearchNode],
+        places: &[NodeRows],
+        features: &[CodedFeature],
+        rules: &SplitRules,
+    ) -> Option<Candidate> {
+        // The slice has the features of all groups.
+        let features = &features[self.first..self.first + self.features];
+        let mut work = std::mem::take(&mut self.work);
+        let found = evaluate_splits::find_level_split(self, nodes, places, features, rules, &mut work);
+        self.work = work;
+        found
     }
 }

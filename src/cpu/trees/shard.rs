@@ -15,7 +15,6 @@ use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 pub(crate) use super::histogram::expand;
 use super::lanes::SharedTree;
 use super::partition::CodeTest;
-use super::presorted::NodeSlots;
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::OutputRules;
@@ -82,10 +81,8 @@ pub struct Shard {
     taken_back: Vec<(NodeId, NodeId)>,
     /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
     pub presorted: bool,
-    /// The nodes of a step of such a tree.
-    pub slots: NodeSlots,
     /// The first plane of a batch.
-    pub first_plane: Vec<u32>,
+    first_plane: Vec<u32>,
     /// Planes behind the first one, by row; empty for planes of ones.
     planes: Vec<Vec<u32>>,
     /// `[row][lane]`: the statistics of all outputs, where they share the tree.
@@ -167,7 +164,6 @@ impl Shard {
             nodes: vec![],
             taken_back: vec![],
             presorted: false,
-            slots: NodeSlots::default(),
             first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
             words: vec![],
@@ -192,7 +188,7 @@ impl Shard {
         self.before + self.first_row(batch)
     }
 
-    /// Returns whether it has all rows of the table.
+    /// Returns whether it has all rows.
     pub fn alone(&self) -> bool {
         self.shards == 1 && self.whole
     }

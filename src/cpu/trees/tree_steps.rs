@@ -194,7 +194,7 @@ impl GroupSteps for CpuTrees<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            if shard.groups[0].sorted.is_some() {
+            if self.pool.size() == 1 && self.of.is_whole() && self.outputs == 1 {
                 shard.sort_rows(id, features, first, self.count_rows);
             }
             Ok(())
@@ -214,15 +214,15 @@ impl GroupSteps for CpuTrees<'_> {
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
-        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| self.groups[0].slot(*n) != NO_SLOT).collect();
+        let few = self.searches_sorted();
+        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
-        if self.searches_sorted() {
-            return Ok(());
-        }
         let context = self.tree_context(self.quantizer()?);
         self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
-        let packed = self.packed_nodes()?;
-        self.groups[group].open_in(&summed, packed);
+        if !few {
+            let packed = self.packed_nodes()?;
+            self.groups[group].open_in(&summed, packed);
+        }
         Ok(())
     }
 }
@@ -268,10 +268,9 @@ impl TreeSteps for CpuTrees<'_> {
         };
         let packed = self.of.is_whole() && feature_share::packs(self.rows, &quantizer);
         self.quantizer = Some(quantizer);
-        let sorted = read(&self.shards[0]).searches_sorted(&self.tree_context(self.quantizer()?));
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
-            if group.open && !sorted {
+            if group.open {
                 group.open_in(&[0], |_| packed);
             }
         }
@@ -288,7 +287,7 @@ impl TreeSteps for CpuTrees<'_> {
             let sums = self.sums_of_any(found.into_iter().flatten().next(), shared.outputs())?.unwrap_or_default();
             return Ok(Begun::Root { sums: shared.together(sums), scales: shared.scales() });
         }
-        if let Some(sums) = read(&self.shards[0]).sorted_sums(self.count_rows) {
+        if let Some(sums) = read(&self.shards[0]).sorted_sums() {
             return Ok(Begun::Root { sums, scales });
         }
         let sums = self

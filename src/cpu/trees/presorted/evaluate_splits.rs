@@ -1,83 +1,252 @@
 //! The search for splits among sorted rows.
 
-use super::{NodeSlots, SortedRows};
+use super::{LANES, MISSING, SortedRows, border, gradient, hessian};
 use crate::trees::bins::MAX_BINS;
-use crate::trees::codes::CodeColumns;
 use crate::trees::evaluate_splits::{FoundSplit, best_of, better};
-use crate::trees::histogram::unpack;
-use crate::trees::split_scores::{Context, first_largest, many_at_a_time, score};
+use crate::trees::shard::NodeRows;
+use crate::trees::split_scores::{Context, first_largest, score};
 use multiversion::multiversion;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// A group's sorted rows, its codes, and the features of all groups.
-#[derive(Clone, Copy)]
-pub struct SortedGroup<'a> {
-    pub sorted: &'a SortedRows,
-    pub columns: &'a CodeColumns,
-    pub features: &'a [CodedFeature],
+/// Sums and scores of one block's candidates in one node: `[position][lane]`.
+#[derive(Default)]
+pub struct BlockScores {
+    /// Sums up to each position, less what is set aside.
+    gradient: Vec<i32>,
+    hessian: Vec<i32>,
+    /// What the split behind each position is worth.
+    scores: Vec<f64>,
+    level: Option<Box<LevelScores>>,
 }
 
-/// Scores of a level's candidates by border: a node's, and those of all nodes.
+/// Scores by border, for a level of a symmetric tree.
 struct LevelScores {
-    node: [f64; MAX_BINS],
-    sums: [f64; MAX_BINS],
+    /// A node's score at each border; longer than there are borders, so that vectors may overrun.
+    node: [[f64; MAX_BINS + LANES]; LANES],
+    /// Summed over the nodes, with missing values on the left and on the right.
+    sums: [[[f64; MAX_BINS]; LANES]; 2],
 }
 
-impl SortedRows {
-    fn sums(&self, packed: u64) -> Sums {
-        let (gradient, hessian) = unpack(packed);
-        Sums { gradient, hessian, count: if self.counted { hessian } else { 0 } }
+impl BlockScores {
+    /// Makes room for nodes of up to `rows` rows.
+    pub fn new(rows: usize) -> BlockScores {
+        BlockScores { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level: None }
     }
 }
 
-/// Finds the best split of each node, whose rows are laid out in `slots`, among those in `found` and those of a group's features.
+/// Gradient and hessian of each lane's missing values.
+type Aside = ([i32; LANES], [i32; LANES]);
+
+const NOTHING: Aside = ([0; LANES], [0; LANES]);
+
+/// Sums the missing values of each lane, which stand before all others.
+fn missing(entries: &[u64]) -> Aside {
+    let mut aside = NOTHING;
+    for lane in 0..LANES {
+        for e in entries[lane..].iter().step_by(LANES).take_while(|e| **e & MISSING != 0) {
+            aside.0[lane] += gradient(*e);
+            aside.1[lane] += hessian(*e);
+        }
+    }
+    aside
+}
+
+/// The node and the rules that a block's candidates are scored under.
+struct NodeContext<'a> {
+    search: &'a SearchNode,
+    rules: &'a SplitRules,
+    /// The first feature of the block.
+    first: usize,
+    /// The score of a candidate with a child that is too small.
+    too_small: f64,
+}
+
+/// Scores of the splits behind each of `entries`, with the sums of their left children, less `aside`.
+#[inline(always)]
+fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut BlockScores) {
+    let n = entries.len();
+    let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
+    accumulate(entries, aside, gradient, hessian);
+    let rules = node.rules;
+    if rules.scores_by_values() || rules.level_limits {
+        constrained(gradient, hessian, node, out);
+    } else if rules.l1 == 0.0 {
+        unconstrained::<false>(gradient, hessian, node.search.sums, rules, node.too_small, out);
+    } else {
+        unconstrained::<true>(gradient, hessian, node.search.sums, rules, node.too_small, out);
+    }
+}
+
+#[inline(always)]
+fn accumulate(entries: &[u64], aside: &Aside, gradients: &mut [i32], hessians: &mut [i32]) {
+    let (mut g, mut h) = ([0; LANES], [0; LANES]);
+    for lane in 0..LANES {
+        (g[lane], h[lane]) = (-aside.0[lane], -aside.1[lane]);
+    }
+    for ((e, go), ho) in entries.chunks_exact(LANES).zip(gradients.chunks_exact_mut(LANES)).zip(hessians.chunks_exact_mut(LANES)) {
+        for lane in 0..LANES {
+            g[lane] += gradient(e[lane]);
+            h[lane] += hessian(e[lane]);
+        }
+        go.copy_from_slice(&g);
+        ho.copy_from_slice(&h);
+    }
+}
+
+/// Computes [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
+#[inline(always)]
+fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
+    let n = out.len();
+    let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
+    let (sg, sh, l1, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l1, rules.l2, rules.min_child_weight);
+    let (total_gradient, total_hessian) = (total.gradient as i32, total.hessian as i32);
+    // Where rows are counted at all, each one's hessian is 1.
+    let fewest = rules.min_data_in_leaf.clamp(1, i32::MAX as i64) as i32;
+    for i in 0..n {
+        let (gl, hl) = (gradient[i], hessian[i]);
+        let (gr, hr) = (total_gradient - gl, total_hessian - hl);
+        let enough = (hl >= fewest) & (hr >= fewest);
+        let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
+        let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
+        let (dl, dr) = (hl + l2, hr + l2);
+        let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
+        out[i] = if enough & (hl >= least) & (hr >= least) { v } else { too_small };
+    }
+}
+
+/// Computes the scores of candidates one after the other, by the definition.
+fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &mut [f64]) {
+    let NodeContext { search, rules, first, too_small } = *node;
+    for (i, o) in out.iter_mut().enumerate() {
+        let count = if rules.counts_rows() { hessian[i] as i64 } else { 0 };
+        let left = Sums { gradient: gradient[i] as i64, hessian: hessian[i] as i64, count };
+        let direction = rules.monotone.get(first + i % LANES).copied().unwrap_or(0);
+        *o = score(left, &Context { rules, total: search.sums, inherited: &search.inherited, direction, too_small });
+    }
+}
+
+/// Finds the best split of each node. `places[n]` are the rows of node number `n`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-pub fn find_splits<'a>(
-    group: SortedGroup<'a>,
-    slots: &mut NodeSlots,
+pub fn find_splits(
+    sorted: &SortedRows,
     nodes: &[SearchNode],
+    places: &[NodeRows],
     rules: &SplitRules,
-    found: &mut [Option<FoundSplit>],
-) {
-    let sorted = group.sorted;
-    let allowed = allowed_anywhere(nodes, sorted);
-    for f in (0..sorted.own.len()).filter(|f| allowed.as_ref().is_none_or(|allowed| allowed[*f])) {
+    work: &mut BlockScores,
+) -> Vec<Option<FoundSplit>> {
+    let mut found = Vec::with_capacity(nodes.len());
+    for node in nodes {
+        found.push(find_split(sorted, node, places[node.id as usize], rules, work));
+    }
+    found
+}
+
+#[inline(always)]
+fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
+    let parent = rules.node_score(node.sums, &node.inherited);
+    if node.borders.is_some() {
+        return drawn_split(sorted, node, place, rules, parent);
+    }
+    let mut best = None;
+    for (block, any_missing) in sorted.missing.iter().enumerate() {
+        let entries = sorted.entries(place, block);
+        let context = NodeContext { search: node, rules, first: sorted.first + block * LANES, too_small: f64::NEG_INFINITY };
+        let aside = if *any_missing { missing(entries) } else { NOTHING };
         for missing_left in [true, false] {
-            if !missing_left && (sorted.missing[f] == 0 || !slots.set_aside(sorted, f)) {
+            if !missing_left && aside == NOTHING {
                 break;
             }
-            slots.walk(sorted.order(f));
-            if !many_at_a_time(rules) || rules.level_limits {
-                score_one_by_one(sorted, f, slots, nodes, rules);
-            } else if rules.l1 == 0.0 {
-                score_slots::<false>(slots, rules);
-            } else {
-                score_slots::<true>(slots, rules);
+            scores(entries, if missing_left { &NOTHING } else { &aside }, &context, work);
+            let mut gains = largest_at_ends(entries, &mut work.scores[..entries.len()]);
+            let largest = gains;
+            for (lane, gain) in gains.iter_mut().enumerate() {
+                *gain -= parent;
+                if node.features.is_some() && !allows(node, context.first + lane) {
+                    *gain = f64::NEG_INFINITY;
+                }
             }
-            // At a tie with missing values on the left a lower border is better.
-            if if missing_left { any_gains::<false>(slots) } else { any_gains::<true>(slots) } {
-                take(group, f, missing_left, slots, nodes, rules, found);
+            let mut lane = 0;
+            for other in 1..LANES {
+                lane = if gains[other] > gains[lane] { other } else { lane };
             }
-            if !missing_left {
-                slots.clear_aside();
+            // With noise any lane may have the best.
+            let lanes = if node.noise.is_some() { 0..LANES } else { lane..lane + 1 };
+            for lane in lanes.filter(|lane| gains[*lane] > rules.min_gain) {
+                let in_lane = work.scores[lane..entries.len()].iter().step_by(LANES);
+                let at = in_lane.take_while(|s| **s != largest[lane]).count() * LANES + lane;
+                let (feature, border) = ((context.first + lane) as u32, border(entries[at]) as u32);
+                let candidate = Candidate::new(node, (feature, border, missing_left), gains[lane], parent);
+                best = best_of(best, Some(FoundSplit { candidate, left: sorted.sums(work.gradient[at], work.hessian[at]), subset: None }));
             }
         }
     }
+    best
 }
 
-/// Returns by feature whether any of the nodes may be divided by it; none where all nodes may by all.
-fn allowed_anywhere(nodes: &[SearchNode], sorted: &SortedRows) -> Option<Vec<bool>> {
-    let mut allowed = vec![false; sorted.own.len()];
-    for node in nodes {
-        for feature in node.features.as_ref()? {
-            if let Some(allowed) = (*feature as usize).checked_sub(sorted.first).and_then(|f| allowed.get_mut(f)) {
-                *allowed = true;
+/// Finds the best split of a node that may be divided at one border of each feature.
+fn drawn_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, parent: f64) -> Option<FoundSplit> {
+    let mut best = None;
+    for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| allows(node, *feature)) {
+        for (candidate, left) in drawn_sides(sorted, node, place, feature) {
+            let gain = score(left, &context(node, feature, rules, f64::NEG_INFINITY)) - parent;
+            let candidate_of =
+                |gain: f64| Candidate::new(node, (candidate.feature, candidate.border, candidate.missing_left), gain, parent);
+            if gain > rules.min_gain {
+                best = best_of(best, Some(FoundSplit { candidate: candidate_of(gain), left, subset: None }));
             }
         }
     }
-    Some(allowed)
+    best
+}
+
+/// Finds the same split for all nodes of a level, each of which may be divided at the same border of each feature.
+fn drawn_level_split(
+    sorted: &SortedRows,
+    nodes: &[SearchNode],
+    places: &[NodeRows],
+    features: &[CodedFeature],
+    rules: &SplitRules,
+    parents: &[f64],
+) -> Option<Candidate> {
+    let parent: f64 = parents.iter().sum();
+    let mut best: Option<Candidate> = None;
+    for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| allows(&nodes[0], *f)) {
+        // With missing values on the left; on the right where any node has some.
+        let (mut sums, mut any_missing) = ([0.0; 2], false);
+        for (node, parent) in nodes.iter().zip(parents) {
+            let [left, right] = drawn_sides(sorted, node, places[node.id as usize], f);
+            any_missing |= left.1 != right.1;
+            let context = context(node, f, rules, *parent);
+            sums[0] += score(left.1, &context);
+            sums[1] += score(right.1, &context);
+        }
+        let border = nodes[0].drawn(f).unwrap_or(0);
+        for (side, allowed) in [(0, border < feature.borders.len()), (1, any_missing)] {
+            let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), sums[side] - parent, parent);
+            if allowed && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                best = Some(candidate);
+            }
+        }
+    }
+    best
+}
+
+/// Returns the candidates at the one border of a feature that is drawn for a node, with missing values on the left and on the right, and
+/// the sums of their left sides; the same sums where there are no missing values.
+fn drawn_sides(sorted: &SortedRows, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
+    let border = node.drawn(feature).unwrap_or(0) as u32;
+    [true, false].map(|missing_left| {
+        let candidate = Candidate { feature: feature as u32, border, missing_left, gain: 0.0, rank: 0.0 };
+        (candidate, sorted.left_sums(place, &candidate))
+    })
+}
+
+/// Returns what the candidates of a feature in a node are scored under.
+fn context<'a>(node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
+    let direction = rules.monotone.get(feature).copied().unwrap_or(0);
+    Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small }
 }
 
 /// Returns whether a feature may split the node.
@@ -85,208 +254,132 @@ fn allows(node: &SearchNode, feature: usize) -> bool {
     node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
-/// Computes [`score`] of the split behind the row of each slot, where neither monotone constraints nor a level's limits play.
+/// Returns each lane's largest score behind the last row of a bin; the other scores become infinitely small.
 #[inline(always)]
-fn score_slots<const L1: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
-    let n = slots.scored();
-    let (sg, sh, l1, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l1, rules.l2, rules.min_child_weight);
-    // Where rows are counted at all, each one's hessian is 1.
-    let fewest = rules.min_data_in_leaf.clamp(1, i32::MAX as i64) as f64;
-    let (sums, too_small, out) = (&slots.sums[..n], &slots.too_small[..n], &mut slots.scores[..n]);
-    let (total_gradient, total_hessian) = (&slots.total_gradient[..n], &slots.total_hessian[..n]);
-    for i in 0..n {
-        // Where more is set aside than there is so far, the hessian is negative.
-        let (gl, hl) = ((sums[i] >> 32) as i32 as f64, sums[i] as i32 as f64);
-        let (gr, hr) = (total_gradient[i] - gl, total_hessian[i] - hl);
-        let enough = (hl >= fewest) & (hr >= fewest);
-        let (gl, hl, gr, hr) = (gl * sg, hl * sh, gr * sg, hr * sh);
-        let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
-        let (dl, dr) = (hl + l2, hr + l2);
-        let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
-        out[i] = if enough & (hl >= least) & (hr >= least) { v } else { too_small[i] };
+fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
+    let before_last = entries.len() - LANES;
+    for (score, (e, next)) in scores[..before_last].iter_mut().zip(entries.iter().zip(&entries[LANES..])) {
+        *score = if (e ^ next) & (MISSING - 1) != 0 { *score } else { f64::NEG_INFINITY };
     }
-}
-
-/// Computes the scores one after the other, by the definition.
-fn score_one_by_one(sorted: &SortedRows, f: usize, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) {
-    let direction = rules.monotone.get(sorted.first + f).copied().unwrap_or(0);
-    for (i, node) in nodes.iter().enumerate() {
-        for slot in slots.of_node(i) {
-            let context = Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small: slots.too_small[slot] };
-            slots.scores[slot] = score(sorted.sums(slots.sums[slot]), &context);
+    let mut largest = [f64::NEG_INFINITY; LANES];
+    for scores in scores.chunks_exact(LANES) {
+        for (largest, score) in largest.iter_mut().zip(scores) {
+            *largest = if *score > *largest { *score } else { *largest };
         }
     }
+    largest
 }
 
-/// Returns whether a gain is more than the least one, or under `TIES` no less.
-#[inline(always)]
-fn is_enough<const TIES: bool>(gain: f64, least: f64) -> bool {
-    if TIES { gain >= least } else { gain > least }
-}
-
-/// Leaves the scores at the last row of each code alone, and returns whether any of them gains as much as it has to ([`is_enough`]).
-#[inline(always)]
-fn any_gains<const TIES: bool>(slots: &mut NodeSlots) -> bool {
-    let n = slots.scored();
-    let (scores, ranks, next) = (&mut slots.scores[..n], &slots.ranks[..n], &slots.ranks[1..n + 1]);
-    let (own, least) = (&slots.own_score[..n], &slots.least[..n]);
-    let mut any = false;
-    for i in 0..n {
-        scores[i] = if ranks[i] != next[i] { scores[i] } else { f64::NEG_INFINITY };
-        any |= is_enough::<TIES>(scores[i] - own[i], least[i]);
-    }
-    any
-}
-
-/// Takes a feature's best candidate of each node for which it may be the best so far.
-#[inline(never)]
-fn take(
-    group: SortedGroup<'_>,
-    f: usize,
-    missing_left: bool,
-    slots: &mut NodeSlots,
-    nodes: &[SearchNode],
-    rules: &SplitRules,
-    found: &mut [Option<FoundSplit>],
-) {
-    let sorted = group.sorted;
-    let feature = sorted.first + f;
-    let mut borders = None;
-    for (i, (node, found)) in nodes.iter().zip(found).enumerate() {
-        let own = slots.of_node(i);
-        let (score, least) = (slots.own_score[own.start], slots.least[own.start]);
-        let scores = &slots.scores[own.clone()];
-        let enough = |gain: f64| if missing_left { is_enough::<false>(gain, least) } else { is_enough::<true>(gain, least) };
-        if !scores.iter().any(|s| enough(s - score)) || !allows(node, feature) {
-            continue;
-        }
-        let (largest, at) = first_largest(scores);
-        // What has to be gained is no less than the least gain, but may be that.
-        if largest - score <= rules.min_gain {
-            continue;
-        }
-        let borders = borders.get_or_insert_with(|| sorted.borders(f, group.columns, &group.features[feature]));
-        let border = borders[slots.ranks[own.start + at] as usize];
-        let candidate = Candidate::new(node, (feature as u32, border as u32, missing_left), largest - score, score);
-        let left = sorted.sums(slots.sums[own.start + at]);
-        *found = best_of(*found, Some(FoundSplit { candidate, left, subset: None }));
-        // With noise any feature's best may be the best.
-        if node.noise.is_none() {
-            slots.require(i, found.map_or(rules.min_gain, |best| best.candidate.gain));
-        }
-    }
-}
-
-/// Finds the split of a group's features with the largest gain summed over the nodes, whose rows are laid out in `slots`.
+/// Finds the split with the largest gain summed over the nodes.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-pub fn find_level_split<'a>(group: SortedGroup<'a>, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) -> Option<Candidate> {
-    let sorted = group.sorted;
+pub fn find_level_split(
+    sorted: &SortedRows,
+    nodes: &[SearchNode],
+    places: &[NodeRows],
+    features: &[CodedFeature],
+    rules: &SplitRules,
+    work: &mut BlockScores,
+) -> Option<Candidate> {
+    let mut level = work
+        .level
+        .take()
+        .unwrap_or_else(|| Box::new(LevelScores { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
     let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
+    if nodes.first().is_some_and(|node| node.borders.is_some()) {
+        work.level = Some(level);
+        return drawn_level_split(sorted, nodes, places, features, rules, &parents);
+    }
     let parent: f64 = parents.iter().sum();
-    let mut level = LevelScores { node: [0.0; MAX_BINS], sums: [0.0; MAX_BINS] };
     let mut best: Option<Candidate> = None;
-    // A level's features are the same for all its nodes.
-    for f in (0..sorted.own.len()).filter(|f| nodes.first().is_some_and(|node| allows(node, sorted.first + f))) {
-        for missing_left in [true, false] {
-            if !missing_left && (sorted.missing[f] == 0 || !slots.set_aside(sorted, f)) {
-                break;
+    for block in 0..sorted.missing.len() {
+        let own = &features[block * LANES..features.len().min((block + 1) * LANES)];
+        let any_missing = level_scores(sorted, block, own, nodes, places, rules, &parents, work, &mut level);
+        for (lane, feature) in own.iter().enumerate() {
+            let f = sorted.first + block * LANES + lane;
+            // A level's features are the same for all its nodes.
+            if nodes.first().is_some_and(|node| !allows(node, f)) {
+                continue;
             }
-            slots.walk_noting(sorted.order(f));
-            let bound = if many_at_a_time(rules) && !rules.level_limits {
-                if rules.l1 == 0.0 {
-                    score_slots::<false>(slots, rules)
-                } else {
-                    score_slots::<true>(slots, rules)
-                };
-                bound(sorted.order(f), slots, nodes.len(), parent)
-            } else {
-                score_one_by_one(sorted, f, slots, nodes, rules);
-                f64::INFINITY
-            };
-            let feature = (sorted.first + f) as u32;
-            let most = Candidate::new(&nodes[0], (feature, 0, missing_left), bound - parent, parent);
-            // Written so that what is no number is looked at.
-            if !(most.gain <= rules.min_gain || best.is_some_and(|best| most.rank < best.rank)) {
-                slots.walk(sorted.order(f));
-                let candidates = group.features[feature as usize].borders.len() + !missing_left as usize;
-                let (largest, border) = level.largest(group, f, slots, &parents, candidates);
-                let candidate = Candidate::new(&nodes[0], (feature, border as u32, missing_left), largest - parent, parent);
+            let borders = feature.borders.len();
+            for (side, candidates) in [(0, borders), (1, if any_missing[lane] { borders + 1 } else { 0 })] {
+                let (largest, border) = first_largest(&level.sums[side][lane][..candidates]);
+                let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), largest - parent, parent);
                 if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
                     best = Some(candidate);
                 }
             }
-            if !missing_left {
-                slots.clear_aside();
-            }
         }
     }
+    work.level = Some(level);
     best
 }
 
-/// Returns what no sum of the nodes' scores at any border is above, in the order of the nodes as in any other.
-///
-/// From one row to the next one score changes, so that all sums are those up to some row of the scores' steps. They are rounded otherwise
-/// than sums over the nodes are; so much is added to the largest as both can be off: each of fewer additions than there are rows and nodes by
-/// half a unit in the last place of no more than the parents' sum and all steps.
+/// Sums the nodes' scores at each border of a block's features; returns which of these have missing values in any of the nodes.
 #[inline(always)]
-fn bound(order: &[u16], slots: &mut NodeSlots, nodes: usize, parent: f64) -> f64 {
-    let n = slots.scored();
-    let (scores, steps) = (&slots.scores[..n], &mut slots.steps[..n]);
-    let mut lanes = [0.0; 8];
-    for (steps, pair) in steps[1..].chunks_mut(8).zip((0..).step_by(8)) {
-        for (lane, step) in steps.iter_mut().enumerate() {
-            *step = scores[pair + lane + 1] - scores[pair + lane];
-            lanes[lane] += step.abs();
+#[allow(clippy::too_many_arguments)]
+fn level_scores(
+    sorted: &SortedRows,
+    block: usize,
+    features: &[CodedFeature],
+    nodes: &[SearchNode],
+    places: &[NodeRows],
+    rules: &SplitRules,
+    parents: &[f64],
+    work: &mut BlockScores,
+    level: &mut LevelScores,
+) -> [bool; LANES] {
+    let mut any_missing = [false; LANES];
+    if sorted.missing[block] {
+        for node in nodes {
+            let aside = missing(sorted.entries(places[node.id as usize], block));
+            for (lane, any) in any_missing.iter_mut().enumerate() {
+                *any |= (aside.0[lane], aside.1[lane]) != (0, 0);
+            }
         }
     }
-    let size = parent.abs() + lanes.iter().sum::<f64>();
-    let margin = (order.len() + nodes) as f64 * 4.0 * f64::EPSILON * size;
-    if !margin.is_finite() {
-        return f64::INFINITY;
-    }
-    // Four parts of the order side by side, since each sum waits for the one before.
-    const PARTS: usize = 4;
-    let (mut sums, mut largest) = ([0.0; PARTS], [f64::NEG_INFINITY; PARTS]);
-    let part = order.len() / PARTS;
-    let steps = &slots.steps[..];
-    let step = |position: usize| steps[slots.slot_of[position] as usize];
-    let raise =
-        |largest: &mut f64, sum: f64, entry: u16| *largest = if super::is_last(entry) == 1 && sum > *largest { sum } else { *largest };
-    for i in 0..part {
-        for p in 0..PARTS {
-            sums[p] += step(p * part + i);
-            raise(&mut largest[p], sums[p], order[p * part + i]);
+    for side in 0..=any_missing.contains(&true) as usize {
+        for (lane, feature) in features.iter().enumerate() {
+            level.sums[side][lane][..feature.borders.len() + 1].fill(0.0);
+        }
+        for (node, parent) in nodes.iter().zip(parents) {
+            let entries = sorted.entries(places[node.id as usize], block);
+            let aside = if side == 1 { missing(entries) } else { NOTHING };
+            // A node that a candidate would leave a child too small in counts as not split.
+            let context = NodeContext { search: node, rules, first: sorted.first + block * LANES, too_small: *parent };
+            scores(entries, &aside, &context, work);
+            let scores = &work.scores[..entries.len()];
+            for (lane, feature) in features.iter().enumerate() {
+                spread(entries, scores, lane, *parent, &mut level.node[lane], feature.borders.len() + 1);
+            }
+            for (lane, feature) in features.iter().enumerate() {
+                // In whole vectors; what stands behind the borders is never read.
+                let n = (feature.borders.len() + 1).next_multiple_of(LANES);
+                let (sums, scores) = (&mut level.sums[side][lane][..n], &level.node[lane][..n]);
+                for i in 0..n {
+                    sums[i] += scores[i];
+                }
+            }
         }
     }
-    for (position, entry) in order.iter().enumerate().skip(PARTS * part) {
-        sums[PARTS - 1] += step(position);
-        raise(&mut largest[PARTS - 1], sums[PARTS - 1], *entry);
-    }
-    let (mut before, mut most) = (parent, f64::NEG_INFINITY);
-    for p in 0..PARTS {
-        most = if before + largest[p] > most { before + largest[p] } else { most };
-        before += sums[p];
-    }
-    most + margin
+    any_missing
 }
 
-impl LevelScores {
-    /// Returns the largest sum over the nodes of their scores at the first `candidates` borders, and the first border that has it.
-    fn largest(&mut self, group: SortedGroup<'_>, f: usize, slots: &NodeSlots, parents: &[f64], candidates: usize) -> (f64, usize) {
-        let borders = group.sorted.borders(f, group.columns, &group.features[group.sorted.first + f]);
-        let (node, sums) = (&mut self.node[..candidates], &mut self.sums[..candidates]);
-        sums.fill(0.0);
-        for (i, parent) in parents.iter().enumerate() {
-            // Before its first row a node is not divided, and behind a code that it does not have as at the one before.
-            let (mut at, mut score) = (0, *parent);
-            for slot in slots.of_node(i) {
-                let border = borders[slots.ranks[slot] as usize].min(candidates);
-                node[at..border].fill(score);
-                (at, score) = (border, slots.scores[slot]);
+/// Writes a lane's score at every border: behind an empty bin a split repeats the one before, and before
+/// the first row there is none.
+#[inline(always)]
+fn spread(entries: &[u64], scores: &[f64], lane: usize, unsplit: f64, out: &mut [f64; MAX_BINS + LANES], end: usize) {
+    let (mut at, mut score, mut position) = (0, unsplit, lane);
+    let mut next = border(entries[lane]);
+    loop {
+        out[at..at + LANES].fill(score);
+        at += LANES;
+        if at >= next {
+            if position >= entries.len() {
+                break;
             }
-            node[at..].fill(score);
-            sums.iter_mut().zip(&*node).for_each(|(sum, score)| *sum += score);
+            (at, score) = (next, scores[position]);
+            position += LANES;
+            next = if position < entries.len() { border(entries[position]) } else { end };
         }
-        first_largest(sums)
     }
 }

@@ -1,87 +1,57 @@
 //! A shard's part in the search by sorted rows: the groups that are open, one after the other.
 
-use super::evaluate_splits::{self, SortedGroup};
-use super::{NodeSlots, SortedRows};
-use crate::trees::evaluate_splits::{FoundSplit, better};
-use crate::trees::feature_groups::Group;
-use crate::trees::gradient_quantizer::Plane;
-use crate::trees::histogram::{expand, unpack};
-use crate::trees::shard::{Shard, ShardGroup, TreeContext};
+use super::{MOST_ROWS, MOST_VALUES, SortedRows};
+use crate::trees::evaluate_splits::{best_of, better};
+use crate::trees::feature_groups::{Group, group_of};
+use crate::trees::shard::{Shard, ShardGroup};
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
 impl Shard {
-    /// Sorts the rows by those features of a group, whose codes are there, that this shard searches; they are numbered from `first` on.
+    /// Sorts the rows of a group whose codes are there, where the table is small enough; its
+    /// features are numbered from `first` on. Group 0 decides for all: a tree is searched either by
+    /// sorted rows or by histograms.
     pub fn sort_rows(&mut self, group: usize, features: &[CodedFeature], first: usize, counted: bool) {
         let rows = self.rows;
-        if let Some(ShardGroup { columns: Some(columns), sorted, own, .. }) = self.groups.get_mut(group) {
-            *sorted = Some(SortedRows::new(features, own.clone(), first, columns, rows, counted));
+        // Subsets of categories are searched in histograms.
+        let ordinal = !features.is_empty() && features.iter().all(|f| !f.categories);
+        let small = self.alone() && rows <= MOST_ROWS && rows * features.len() <= MOST_VALUES && ordinal;
+        let sorts = if group == 0 { small } else { self.groups[0].sorted.is_some() };
+        if sorts && let Some(ShardGroup { columns: Some(columns), sorted, .. }) = self.groups.get_mut(group) {
+            *sorted = Some(SortedRows::new(features, first, columns, rows, counted));
         }
-    }
-
-    /// Returns whether a tree's nodes are searched by sorted rows. Group 0 decides for all.
-    pub fn searches_sorted(&self, tree: &TreeContext<'_>) -> bool {
-        self.groups[0].sorted.is_some() && tree.quantizer.planes == [Plane::Both] && tree.shared.is_none()
     }
 
     /// Returns the sums over the rows of this tree, if it is searched by sorted rows.
-    pub fn sorted_sums(&self, counted: bool) -> Option<Sums> {
-        self.presorted.then(|| {
-            let packed = self.small_node(0).iter().fold(0u64, |sum, row| sum.wrapping_add(expand(self.first_plane[*row as usize])));
-            let (gradient, hessian) = unpack(packed);
-            Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
-        })
+    pub fn sorted_sums(&self) -> Option<Sums> {
+        let sorted = self.groups[0].sorted.as_ref().filter(|_| self.presorted)?;
+        Some(sorted.node_sums(self.nodes[0]))
     }
 
-    /// Calls `visit` for each open group with the rows of the nodes laid out. `level`: whether the nodes are divided together.
-    fn search_sorted(
-        &mut self,
-        nodes: &[SearchNode],
-        (rules, level): (&SplitRules, bool),
-        groups: &[Group],
-        features: &[CodedFeature],
-        mut visit: impl FnMut(SortedGroup<'_>, &mut NodeSlots),
-    ) {
-        let mut slots = std::mem::take(&mut self.slots);
-        // A table of few rows is one batch.
-        slots.lay_out(nodes, |i| self.small_node(nodes[i].id), &self.first_plane, rules, level);
-        for (group, _) in self.groups.iter().zip(groups).filter(|(_, g)| g.open) {
-            if let (Some(sorted), Some(columns)) = (&group.sorted, &group.columns) {
-                visit(SortedGroup { sorted, columns, features }, &mut slots);
-            }
-        }
-        self.slots = slots;
+    /// Finds the best split of each node, and its left child's sums.
+    pub fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules, groups: &[Group]) -> Vec<Option<(Candidate, Sums)>> {
+        let places = &self.nodes;
+        let open = self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open).filter_map(|(s, _)| s.sorted.as_mut());
+        let found = open.map(|sorted| sorted.find_splits(nodes, places, rules));
+        let best = found.reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| best_of(a, b)).collect());
+        best.into_iter().flatten().map(|f| f.map(|f| (f.candidate, f.left))).collect()
     }
 
-    /// Finds the best split of each node among the features of this shard.
-    pub fn find_splits(
-        &mut self,
-        nodes: &[SearchNode],
-        rules: &SplitRules,
-        groups: &[Group],
-        features: &[CodedFeature],
-    ) -> Vec<Option<FoundSplit>> {
-        let mut found = vec![None; nodes.len()];
-        self.search_sorted(nodes, (rules, false), groups, features, |group, slots| {
-            evaluate_splits::find_splits(group, slots, nodes, rules, &mut found);
-        });
-        found
-    }
-
-    /// Finds the split with the largest gain summed over the nodes among the features of this shard.
+    /// Finds the split with the largest gain summed over the nodes, and each left child's sums.
     pub fn find_level_split(
         &mut self,
         nodes: &[SearchNode],
         rules: &SplitRules,
         groups: &[Group],
         features: &[CodedFeature],
-    ) -> Option<Candidate> {
-        let mut best: Option<Candidate> = None;
-        self.search_sorted(nodes, (rules, true), groups, features, |group, slots| {
-            let found = evaluate_splits::find_level_split(group, slots, nodes, rules);
-            best = best.into_iter().chain(found).reduce(|a, b| if better(&b, &a) { b } else { a });
-        });
-        best
+    ) -> Option<(Candidate, Vec<Sums>)> {
+        let places = &self.nodes;
+        let open = self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open).filter_map(|(s, _)| s.sorted.as_mut());
+        let found = open.filter_map(|sorted| sorted.find_level_split(nodes, places, features, rules));
+        let candidate = found.reduce(|a, b| if better(&b, &a) { b } else { a })?;
+        let (group, _) = group_of(groups, candidate.feature as usize);
+        let sorted = self.groups[group].sorted.as_ref()?;
+        Some((candidate, nodes.iter().map(|n| sorted.left_sums(places[n.id as usize], &candidate)).collect()))
     }
 }

@@ -9,6 +9,19 @@ use taiga_core::learners::boosting::layout::Home;
 use taiga_core::tree::steps::Division;
 
 impl Shard {
+    /// Partitions the sorted rows of a divided node in a group, `left` of which go left; sorts its children's rows anew where
+    /// the group was opened after the node.
+    fn sort_children(&mut self, group: usize, d: &Division, parent: NodeRows, left: usize) {
+        let Some(sorted) = &mut self.groups[group].sorted else { return };
+        if !sorted.knows(d.parent) {
+            return [d.left, d.right].into_iter().for_each(|node| self.sort_node(group, node));
+        }
+        let rows = &self.lists[1 - parent.list as usize][parent.start..parent.start + parent.len];
+        sorted.partition(parent, rows, left);
+        sorted.note(d.left);
+        sorted.note(d.right);
+    }
+
     /// Partitions the rows of the divisions' nodes, and sums the smaller children's histograms in the open groups, in order
     /// for each division that asks for histograms. Returns for each division whether it has any: none has where the rows of
     /// both children are so few that they are searched one by one.
@@ -66,7 +79,7 @@ impl Shard {
         if let (None, Some(rows)) = (column, &mut self.groups[group].sparse) {
             rows.clear();
         }
-        self.place_children(d, parent, done);
+        self.place_children(d, parent, done, tree);
         partials.into_iter().for_each(|(g, p)| self.groups[g].partials.push(p));
         if summed {
             for g in tree.open().filter(|g| tree.groups[*g].sums_both(d)) {
@@ -135,17 +148,24 @@ impl Shard {
         unsafe { partition::partition_rows(codes, test, source, list, range.start, range.end, left, done) };
     }
 
-    /// Notes where the rows of a division's children stand.
-    fn place_children(&mut self, d: &Division, parent: NodeRows, done: Done) {
+    /// Notes where the rows of a division's children stand, and sorts them where the tree is searched by sorted rows.
+    fn place_children(&mut self, d: &Division, parent: NodeRows, done: Done, tree: &TreeContext<'_>) {
         let NodeRows { list, start, spare, .. } = parent;
         // Each child's rows leave the other room in the list where they are not.
-        let left = NodeRows { list: 1 - list, start: spare, len: done.left, spare: start + done.right, all: false };
-        let right = NodeRows { list, start, len: done.right, spare: spare + done.left, all: false };
+        let mut left = NodeRows { list: 1 - list, start: spare, len: done.left, spare: start + done.right, all: false };
+        let mut right = NodeRows { list, start, len: done.right, spare: spare + done.left, all: false };
+        if self.presorted {
+            // Sorted rows stand as these do.
+            self.join(&mut left, &mut right);
+        }
         let last = d.left.max(d.right) as usize;
         if self.nodes.len() <= last {
             self.nodes.resize(last + 1, NodeRows::default());
         }
         (self.nodes[d.left as usize], self.nodes[d.right as usize]) = (left, right);
+        if self.presorted && d.histograms {
+            tree.open().for_each(|g| self.sort_children(g, d, parent, done.left));
+        }
     }
 
     /// Takes divisions back at the end of a tree: puts the rows of their children into the parents again.

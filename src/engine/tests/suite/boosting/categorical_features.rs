@@ -335,7 +335,7 @@ fn trees_replayed_under_other_permutations_are_the_same_trees() {
 #[test]
 fn small_tables_grow_the_trees_of_histograms() {
     for seed in 0..12 {
-        let (few, many) = (400, 1_100);
+        let (few, many) = (400, 700);
         let mut table = Mixed::new(many, &[9, 6, 5], seed);
         // So few values that every one of them has a bin, whichever rows there are.
         table.numbers.iter_mut().flatten().for_each(|x| *x = (*x * 4.0).round().clamp(-8.0, 8.0));
