@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
 
@@ -36,7 +38,8 @@ def synthetic(rows: int, features: int = 28, task: Task = "binary", seed: int = 
     columns = np.empty((features, rows), dtype=np.float32)
     target = np.empty(rows, dtype=np.bool_ if task == "binary" else np.float32)
     weak = np.random.default_rng([seed, 7]).normal(size=features) * (np.arange(features) % 2) * 0.6 / np.sqrt(features)
-    for start in range(0, rows, BLOCK):
+
+    def make(start: int) -> None:
         stop = min(start + BLOCK, rows)
         rng = np.random.default_rng([seed, 1 + (first_row + start) // BLOCK])
         # Whole blocks, so that a row's values do not depend on where the table ends.
@@ -62,6 +65,10 @@ def synthetic(rows: int, features: int = 28, task: Task = "binary", seed: int = 
         z[1::4] = np.exp(z[1::4])
         z[2::4] = np.round(z[2::4] * 8) / 8
         columns[:, start:stop] = z[:, : stop - start]
+
+    # A few at a time, since each has some copies of its block.
+    with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:
+        list(threads.map(make, range(0, rows, BLOCK)))
     frame = pl.DataFrame({f"f{i}": column for i, column in enumerate(columns)})
     return frame.with_columns(pl.Series(TARGET, target))
 

@@ -1,13 +1,14 @@
 """One GPU beside several, from Polars frames: `python -m benchmarks.gpu_several --rows 11000000`.
 
 Fits of boosted trees and of forests, predictions and Shapley values of the same rows, by each device in turn; the best
-of several runs, the ratio to the first device, and whether the bytes are equal. Times are those that a user sees:
-borders, codes and the way to the devices are in them.
+of several runs, how many times as fast as the first device each is, and whether the bytes are equal. Times are those that a user sees:
+borders, codes and the way to the devices are in them. A tree's time is the difference between fits of many and of few rounds.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 import time
 from collections.abc import Callable
 
@@ -23,14 +24,23 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=11_000_000)
     parser.add_argument("--devices", default="cuda:0 cuda:all", help="names, with spaces between them")
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--tasks", default="", help="a regular expression; all unless told")
     args = parser.parse_args()
     devices = args.devices.split()
     df = synthetic(args.rows)
     features = [name for name in df.columns if name != TARGET]
-    boosted = df.head(1_000_000).select(tg.fit_gbdt(TARGET, *features, rounds=100, device="cuda")).item()
-    forest = df.head(1_000_000).select(tg.fit_forest(TARGET, *features, trees=100, depth=12, device="cuda")).item()
+    sample = df.head(1_000_000)
+    boosted = sample.select(tg.fit_gbdt(TARGET, *features, rounds=100, device="cuda")).item()
+    forest = sample.select(tg.fit_forest(TARGET, *features, trees=100, depth=12, device="cuda")).item()
+
+    def fit(rounds: int, **params: str | int) -> Callable[[str], pl.Expr]:
+        return lambda device: tg.fit_gbdt(TARGET, *features, rounds=rounds, device=device, **params)
+
     tasks: dict[str, Callable[[str], pl.Expr]] = {
-        "boosted trees, 100 rounds": lambda device: tg.fit_gbdt(TARGET, *features, rounds=100, device=device),
+        "boosted trees, 100 rounds": fit(100),
+        "boosted trees, 500 rounds": fit(500),
+        "depthwise trees, 100 rounds": fit(100, policy="depthwise", depth=6),
+        "depthwise trees, 500 rounds": fit(500, policy="depthwise", depth=6),
         "forest, 100 trees, depth 12": lambda device: tg.fit_forest(
             TARGET, *features, trees=100, depth=12, oob=False, device=device
         ),
@@ -39,10 +49,13 @@ def main() -> None:
         "predict, forest": lambda device: tg.predict(forest, device=device),
         "Shapley values, boosted": lambda device: tg.predict(boosted, output="shap", device=device),
     }
-    print(f"{args.rows:,} x {len(features)}, best of {args.repeats} in turn, seconds\n")
-    print("| task | " + " | ".join(devices) + " | times as fast | bytes |")
-    print("|---|" + "---|" * (len(devices) + 2))
+    print(f"{args.rows:,} x {len(features)}, best of {args.repeats} in turn: seconds, times as fast as {devices[0]}\n")
+    print("| task | " + " | ".join(devices) + " | bytes |")
+    print("|---|" + "---|" * (len(devices) + 1))
+    measured: dict[str, list[float]] = {}
     for name, expr in tasks.items():
+        if not re.search(args.tasks, name):
+            continue
         # Explanations are as wide as the table.
         rows = df.head(args.rows // 10) if "Shapley" in name else df
         best, answers = [float("inf")] * len(devices), [pl.DataFrame()] * len(devices)
@@ -52,8 +65,18 @@ def main() -> None:
                 answers[k] = rows.select(expr(device).alias("answer"))
                 best[k] = min(best[k], time.perf_counter() - start)
         same = all(answer.equals(answers[0]) for answer in answers)
-        seconds = " | ".join(f"{s:.3f}" for s in best)
-        print(f"| {name} | {seconds} | {best[0] / best[-1]:.2f} | {'equal' if same else 'DIFFER'} |", flush=True)
+        measured[name] = best
+        print(line(name, best, "equal" if same else "DIFFER"), flush=True)
+        few = measured.get(name.replace("500", "100"))
+        if few and "500" in name:
+            trees = [(many - less) / 400 for many, less in zip(best, few, strict=True)]
+            print(line(name.replace("500 rounds", "one"), trees, ""), flush=True)
+
+
+def line(name: str, seconds: list[float], said: str) -> str:
+    """Returns a task's line of the table."""
+    cells = " | ".join(f"{s:.3g} ({seconds[0] / s:.2f})" for s in seconds)
+    return f"| {name} | {cells} | {said} |"
 
 
 if __name__ == "__main__":

@@ -50,6 +50,9 @@ const ARCHITECTURES: [&str; 7] = ["75", "80", "86", "89", "90", "100", "120"];
 /// PTX of the oldest, which the driver compiles for whatever GPU has no machine code here.
 const PTX: &str = "75";
 
+/// Machine code that the driver unpacks when it loads it: the wheel is little more than half as large.
+const COMPRESSED: &str = "--compress-mode=size";
+
 /// What the numeric contract needs (docs/numerics.md): no contraction of a multiplication and an
 /// addition, no flush to zero, divisions and roots rounded as IEEE 754 says.
 const EXACT: [&str; 4] = ["-fmad=false", "-ftz=false", "-prec-div=true", "-prec-sqrt=true"];
@@ -89,14 +92,15 @@ fn compile() -> Result<(), String> {
     for source in IMAGES {
         let mut command = Command::new(&nvcc);
         command.args(["-fatbin", "-std=c++17", "-O3", "-Werror=all-warnings", "--threads=0"]);
-        command.args(EXACT).args(&targets).arg(source);
+        command.arg(COMPRESSED).args(EXACT).args(&targets).arg(source);
         let image = out.join(source).with_extension("fatbin");
         let folder = image.parent().unwrap_or(&out);
         std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         make(command, &image, &[source], &headers, &out)?;
     }
     let mut command = Command::new(&nvcc);
-    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0"]).args(EXACT).args(&targets).args(ALGORITHMS);
+    command.args(["-lib", "-std=c++17", "-O3", "-Xcompiler=-fPIC", "--threads=0", COMPRESSED]);
+    command.args(EXACT).args(&targets).args(ALGORITHMS);
     make(command, &out.join("libtaiga_algorithms.a"), &ALGORITHMS, &headers, &out)?;
     link(&nvcc, &out)
 }

@@ -417,7 +417,23 @@ class Model(Persisted):
         return self.head(stop)
 
     def to_json(self) -> str:
-        """The whole model as JSON: parameters, features, borders, trees."""
+        """Write the whole model as JSON: parameters, features, borders, trees, as `docs/model.schema.json` says (a JSON Schema).
+
+        Returns
+        -------
+        str
+            A text that `Model.from_json` makes an equal model of, with the same bytes.
+
+        Examples
+        --------
+        >>> import json
+        >>> import polars as pl
+        >>> import polars_taiga as tg
+        >>> model = pl.DataFrame({"x": range(100), "y": range(100)}).taiga.fit_gbdt("y", "x", rounds=3)
+        >>> text = model.to_json()
+        >>> json.loads(text)["format"], tg.Model.from_json(text) == model
+        ('polars-taiga gbdt', True)
+        """
         return self._inner.to_json()
 
     def to_onnx(

@@ -85,7 +85,8 @@ pub fn import(bytes: &[u8], told: Told) -> Result<Imported> {
     }
 }
 
-/// JSON in which the numbers that JSON does not have, and XGBoost writes, stand as texts: `NaN`, `Infinity`, `-Infinity`.
+/// JSON in which the numbers that JSON does not have, and XGBoost writes as `NaN`, `Infinity` and `-Infinity`, stand as the texts that
+/// [`NumberIn`](crate::model::from_json::NumberIn) reads.
 fn numbers_of_json(text: &str) -> Cow<'_, str> {
     if !text.contains("NaN") && !text.contains("Infinity") {
         return Cow::Borrowed(text);
@@ -95,9 +96,10 @@ fn numbers_of_json(text: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find(['"', '\\', 'N', 'I', '-']) {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
-        let word = ["NaN", "Infinity", "-Infinity"].into_iter().find(|word| !is_text && rest.starts_with(word));
+        let words = [("NaN", "\"nan\""), ("Infinity", "\"inf\""), ("-Infinity", "\"-inf\"")];
+        let word = words.into_iter().find(|(word, _)| !is_text && rest.starts_with(word));
         let taken = match (word, rest.as_bytes()[0]) {
-            (Some(word), _) => word.len(),
+            (Some((word, _)), _) => word.len(),
             // What is behind a backslash in a text ends none.
             (None, b'\\') => 1 + rest[1..].chars().next().map_or(0, char::len_utf8),
             (None, first) => {
@@ -105,8 +107,7 @@ fn numbers_of_json(text: &str) -> Cow<'_, str> {
                 1
             }
         };
-        let quote = if word.is_some() { "\"" } else { "" };
-        out.extend([quote, &rest[..taken], quote]);
+        out.push_str(word.map_or(&rest[..taken], |(_, text)| text));
         rest = &rest[taken..];
     }
     out.push_str(rest);
@@ -145,10 +146,10 @@ mod tests {
     #[test]
     fn words_for_numbers_become_texts() {
         let json = r#"{"NaN\"-Infinity":[NaN,-Infinity,-1,Infinity],"Infinity":"NaN\\","x":NaN}"#;
-        let wanted = r#"{"NaN\"-Infinity":["NaN","-Infinity",-1,"Infinity"],"Infinity":"NaN\\","x":"NaN"}"#;
+        let wanted = r#"{"NaN\"-Infinity":["nan","-inf",-1,"inf"],"Infinity":"NaN\\","x":"nan"}"#;
         assert_eq!(numbers_of_json(json), wanted);
-        for text in ["", "[1]", "NaN\\", "\\", "Infinity\\é", "NaN\""] {
-            assert!(numbers_of_json(text).len() >= text.len());
+        for (text, wanted) in [("", ""), ("[1]", "[1]"), ("NaN\\", "\"nan\"\\"), ("\\", "\\"), ("Infinity\\é", "\"inf\"\\é"), ("NaN\"", "\"nan\"\"")] {
+            assert_eq!(numbers_of_json(text), wanted);
         }
     }
 }

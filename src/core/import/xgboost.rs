@@ -10,7 +10,7 @@ use super::{Imported, Told, fault, ubj};
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
-use crate::model::from_json::LabelIn;
+use crate::model::from_json::{LabelIn, NumberIn};
 use crate::objective::Alpha;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, Visitor};
@@ -80,38 +80,13 @@ impl<'de> Deserialize<'de> for Flags {
     }
 }
 
-/// f32s, of which those that JSON has no numbers for stand as text.
+/// f32s, as they or as the f64s nearest to them stand in a file.
 #[derive(Default)]
 struct Floats(Vec<f32>);
 
 impl<'de> Deserialize<'de> for Floats {
     fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
-        struct Float(f32);
-        struct Number;
-        impl Visitor<'_> for Number {
-            type Value = Float;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a number")
-            }
-            fn visit_i64<E>(self, x: i64) -> std::result::Result<Float, E> {
-                Ok(Float(x as f32))
-            }
-            fn visit_u64<E>(self, x: u64) -> std::result::Result<Float, E> {
-                Ok(Float(x as f32))
-            }
-            fn visit_f64<E>(self, x: f64) -> std::result::Result<Float, E> {
-                Ok(Float(x as f32))
-            }
-            fn visit_str<E: serde::de::Error>(self, x: &str) -> std::result::Result<Float, E> {
-                x.parse().map(Float).map_err(|_| E::custom(format!("{x:?} is no number")))
-            }
-        }
-        impl<'de> Deserialize<'de> for Float {
-            fn deserialize<D: Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
-                d.deserialize_any(Number)
-            }
-        }
-        Vec::<Float>::deserialize(d).map(|all| Floats(all.into_iter().map(|x| x.0).collect()))
+        Vec::<NumberIn>::deserialize(d).map(|all| Floats(all.into_iter().map(|x| x.0 as f32).collect()))
     }
 }
 

@@ -76,9 +76,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
         Some(_) => prepare::weigh(&table, loss.as_ref(), values, &params.class_weight)?,
     };
     let several = several::each(&table, &data);
-    if !several.is_empty() {
-        several::check_huber_delta(kind, &[], params)?;
-    }
+    several::check_huber_delta(&input.target, kind, &[], params)?;
     let params = &params.with_huber_delta(kind, &[], || prepare::huber_delta(&table, &data));
     let loss = if kind == LossKind::Huber { losses::loss(kind, &params.loss_params(), classes, 1.0)? } else { loss };
     let bounds = prepare::bounds(&table, loss.as_ref(), &[], &data.values)?;

@@ -28,7 +28,7 @@ use crate::dataset::own_rows::WholeBlocks;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::target::{self, TargetData};
-use crate::dataset::{Input, Monitor, OwnRows, Target, checks, coded};
+use crate::dataset::{Input, Monitor, OwnRows, checks, coded};
 use crate::error::{Error, Result};
 use crate::losses::position_bias::{PositionBias, StepRule};
 use crate::losses::risk_sets::RiskSets;
@@ -172,6 +172,7 @@ impl CheckedTarget {
         checks::check_positive(&input.target, params.positive.as_ref())?;
         check_class_weight(params, classes > 0)?;
         let data = prepare::weigh(input, raw_loss.as_ref(), values, &params.class_weight)?;
+        several::check_huber_delta(&input.target, kind, &metrics, params)?;
         Ok(CheckedTarget { kind, raw_loss, shares_trees, metrics, data, reserved })
     }
 
@@ -182,10 +183,6 @@ impl CheckedTarget {
 
     /// Returns the parameters that the table completes.
     pub(super) fn complete(&self, input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>) -> BoostingParams {
-        // Several targets have no common one, see `several::check_huber_delta`.
-        if matches!(input.target, Target::Several(_)) {
-            return params.clone();
-        }
         let own_delta = options.init_model.filter(|_| self.kind == LossKind::Huber).and_then(|model| model.params.huber_delta);
         let params = BoostingParams { huber_delta: params.huber_delta.or(own_delta), ..params.clone() };
         let metrics = if input.target.labels().is_none() { &self.metrics[..] } else { &[] };
@@ -258,9 +255,6 @@ impl<'a> PreparedFit<'a> {
         }
         let classes = labels.map_or(0, Labels::len);
         let several = several::each(input, &data);
-        if !several.is_empty() {
-            several::check_huber_delta(kind, &metrics, params)?;
-        }
         let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
         let mut numeric = match (options.coded, options.batches) {
             (Some(coded), _) => coded.to_vec(),

@@ -44,13 +44,13 @@ pub fn each<'a>(input: &Input<'a>, data: &TargetData) -> Vec<OneTarget<'a>> {
     columns.iter().enumerate().map(of_target).collect()
 }
 
-/// Checks that `huber_delta` is said where it is read: what is right for one target is not for another.
+/// Checks that `huber_delta` is said where several targets read it: what is right for one is not for another.
 ///
 /// # Errors
 /// [`Error::Parameter`].
-pub fn check_huber_delta(kind: LossKind, metrics: &[MetricSpec], params: &BoostingParams) -> Result<()> {
+pub fn check_huber_delta(target: &Target<'_>, kind: LossKind, metrics: &[MetricSpec], params: &BoostingParams) -> Result<()> {
     let is_read = kind == LossKind::Huber || metrics.iter().any(|metric| metric.kind() == MetricKind::Huber);
-    if params.huber_delta.is_some() || !is_read {
+    if params.huber_delta.is_some() || !is_read || !matches!(target, Target::Several(_)) {
         return Ok(());
     }
     Err(Error::parameter("huber_delta", "several targets have no common one: say it, or fit each target by itself"))

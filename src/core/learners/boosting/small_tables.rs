@@ -155,7 +155,7 @@ impl TreeDevices for GrownFit<'_> {
         _: &dyn Monitor,
         body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()> {
-        body(&mut GrownSteps { grown: self.grown, next: self.first, places: vec![] })
+        body(&mut GrownSteps { grown: self.grown, next: self.first })
     }
 }
 
@@ -164,8 +164,6 @@ struct GrownSteps<'g> {
     grown: &'g GrownTables,
     /// The tree behind the one that has begun.
     next: usize,
-    /// Of each place in the heap which leaf has its rows; beyond all of them where none has.
-    places: Vec<usize>,
 }
 
 impl GrownSteps<'_> {
@@ -195,15 +193,12 @@ impl TreeSteps for GrownSteps<'_> {
     }
 
     fn end_tree(&mut self, _: &dyn Loss, _: &Tree, leaves: &[NodeId]) -> Result<Vec<Vec<LeafSums>>> {
-        let mut places = std::mem::take(&mut self.places);
         let found = &self.grown.leaves[self.tree(self.next.wrapping_sub(1))?.leaves.clone()];
+        // Of each place in the heap the sums of the leaf that has its rows.
         let most = found.iter().map(|(place, _)| *place).chain(leaves.iter().copied()).max().map_or(0, |place| place as usize + 1);
-        places.clear();
-        places.resize(most, usize::MAX);
-        found.iter().enumerate().for_each(|(leaf, (place, _))| places[*place as usize] = leaf);
-        let sums = leaves.iter().map(|place| found.get(places[*place as usize]).map_or(LeafSums::default(), |(_, sums)| *sums)).collect();
-        self.places = places;
-        Ok(vec![sums])
+        let mut sums = vec![LeafSums::default(); most];
+        found.iter().for_each(|(place, of_leaf)| sums[*place as usize] = *of_leaf);
+        Ok(vec![leaves.iter().map(|place| sums[*place as usize]).collect()])
     }
 
     fn replay(&mut self, _: &dyn Loss, _: &Tree, _: usize) -> Result<Vec<LeafSums>> {

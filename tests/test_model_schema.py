@@ -1,0 +1,83 @@
+"""What `Model.to_json` writes is what `docs/model.schema.json` says, field by field, and a model is made of it again."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+import polars_taiga as tg
+import pytest
+
+from tests.golden.cases import all_cases, table
+
+SCHEMA = json.loads((Path(__file__).parents[1] / "docs" / "model.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def faults(text: str) -> list[str]:
+    """What the schema of the text's own format has against it."""
+    told = json.loads(text)
+    of_format = told["format"].removeprefix("polars-taiga ")
+    of_one = VALIDATOR.evolve(schema={"$ref": f"#/$defs/{of_format}", "$defs": SCHEMA["$defs"]})
+    return [f"{error.json_path}: {error.message[:200]}" for error in of_one.iter_errors(told)]
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("name", [name for name in all_cases() if not name.startswith(("encode", "encoder"))])
+def test_kept_fits_are_as_the_schema_says(name: str) -> None:
+    """Every learner, policy, loss, sampler and categorical method."""
+    model = tg.Model(all_cases()[name]())
+    assert faults(model.to_json()) == []
+
+
+def some() -> dict[str, tg.Model]:
+    """Models of what golden fits have not: receipts, metadata, structs, several curves, a metric of one's own, values out of bag."""
+    df = table(400).with_row_index("key")
+    enum = df.with_columns(pl.col("text").cast(pl.Enum(["low", "mid", "high"])))
+    person = df.select("number", "held", pl.struct("a", "b").alias("person"), (pl.col("c") * 2).alias("twice"))
+    own = tg.metric(lambda y, p: (y - p).abs())
+    return {
+        "receipt": df.taiga.fit_gbdt("number", "a", "city", rounds=3, row_key="key").with_metadata({"who": ["me", 1]}),
+        "enum": enum.taiga.fit_gbdt("text", "a", rounds=2),
+        "struct": person.taiga.fit_gbdt("number", pl.col("person").struct.field("a"), "twice", rounds=2),
+        "curves": df.taiga.fit_gbdt("number", "a", rounds=3, eval="held", metric=["rmse", "mae", own]),
+        "forest": df.taiga.fit_forest("binary", "a", "city", trees=3, oob=True, permutation_importance=True),
+        "words": df.select("binary", w=pl.concat_list("color", "city")).taiga.fit_sparse_lr("binary", "w", hash_bits=10),
+    }
+
+
+def test_models_of_everything_else_are_too() -> None:
+    for name, model in some().items():
+        text = model.to_json()
+        assert faults(text) == [], name
+        assert json.loads(tg.Model.from_json(text).to_json()) == json.loads(text), name
+
+
+def fields(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Paths of fields of objects that the schema knows, one item of a list standing for all."""
+    if isinstance(value, list):
+        return [found for i, item in enumerate(value[:2]) for found in fields(item, (*path, i))]
+    if not isinstance(value, dict) or path[-1:] in {("params",), ("metadata",)}:
+        return []
+    return [found for key in value for found in [(*path, key), *fields(value[key], (*path, key))]]
+
+
+def test_the_schema_knows_every_field() -> None:
+    """A field under another name is one that the schema does not know, wherever it stands."""
+    for name, model in some().items():
+        told = json.loads(model.to_json())
+        for *path, key in fields(told):
+            renamed = copy.deepcopy(told)
+            holder = renamed
+            for step in path:
+                holder = holder[step]
+            holder[f"{key}x"] = holder.pop(key)
+            if path or key != "format":
+                assert faults(json.dumps(renamed)), (name, path, key)
