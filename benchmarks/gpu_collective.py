@@ -1,8 +1,8 @@
 """XGBoost's own collective, a process for each GPU of this host, beside `gpu_several.py`: the time of a tree.
 
-Needs cupy and XGBoost with its NCCL. `python3 benchmarks/gpu_collective.py --rows 11000000 --processes 1 2 4`: each process draws its
-share of the rows on its GPU (28 uniform features, as `gpu_train.py`), makes a `QuantileDMatrix` and fits; a tree's time is the
-difference between fits of many and of few rounds.
+Needs cupy and XGBoost with its NCCL. `python3 benchmarks/gpu_collective.py --rows 11000000 --processes 1 2 4`: each
+process draws its share of the rows on its GPU (28 uniform features, as `gpu_train.py`), makes a `QuantileDMatrix` and
+fits; a tree's time is the difference between fits of many and of few rounds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,8 @@ def measure(rows: int, features: int, processes: int) -> tuple[float, float, str
     answers = spawning.Queue()
     told = tracker.worker_args()
     workers = [
-        spawning.Process(target=work, args=(rank, rows // processes, features, told, answers)) for rank in range(processes)
+        spawning.Process(target=work, args=(rank, rows // processes, features, told, answers))
+        for rank in range(processes)
     ]
     for worker in workers:
         worker.start()

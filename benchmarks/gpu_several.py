@@ -1,8 +1,9 @@
 """One GPU beside several, from Polars frames: `python -m benchmarks.gpu_several --rows 11000000`.
 
 Fits of boosted trees and of forests, predictions and Shapley values of the same rows, by each device in turn; the best
-of several runs, how many times as fast as the first device each is, and whether the bytes are equal. Times are those that a user sees:
-borders, codes and the way to the devices are in them. A tree's time is the difference between fits of many and of few rounds.
+of several runs, how many times as fast as the first device each is, and whether the bytes are equal. Times are those
+that a user sees: borders, codes and the way to the devices are in them. A tree's time is the difference between fits of
+many and of few rounds.
 """
 
 from __future__ import annotations

@@ -417,7 +417,7 @@ class Model(Persisted):
         return self.head(stop)
 
     def to_json(self) -> str:
-        """Write the whole model as JSON: parameters, features, borders, trees, as `docs/model.schema.json` says (a JSON Schema).
+        """Write the whole model as JSON: parameters, features, borders, trees. `docs/model.schema.json` is its schema.
 
         Returns
         -------

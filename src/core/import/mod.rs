@@ -148,7 +148,9 @@ mod tests {
         let json = r#"{"NaN\"-Infinity":[NaN,-Infinity,-1,Infinity],"Infinity":"NaN\\","x":NaN}"#;
         let wanted = r#"{"NaN\"-Infinity":["nan","-inf",-1,"inf"],"Infinity":"NaN\\","x":"nan"}"#;
         assert_eq!(numbers_of_json(json), wanted);
-        for (text, wanted) in [("", ""), ("[1]", "[1]"), ("NaN\\", "\"nan\"\\"), ("\\", "\\"), ("Infinity\\é", "\"inf\"\\é"), ("NaN\"", "\"nan\"\"")] {
+        for (text, wanted) in
+            [("", ""), ("[1]", "[1]"), ("NaN\\", "\"nan\"\\"), ("\\", "\\"), ("Infinity\\é", "\"inf\"\\é"), ("NaN\"", "\"nan\"\"")]
+        {
             assert_eq!(numbers_of_json(text), wanted);
         }
     }

@@ -8,7 +8,7 @@
 //!   "trees": [
 //!     {"nodes": [{"feature": 0, "border": 17.5, "missing": "left", "gain": 0.01,
 //!                 "left": {"node": 1}, "right": {"leaf": 7}},
-//!                {"feature": 1, "right_categories": [0, 3], "others": "left", "gain": …}, …],
+//!                {"feature": 1, "right_categories": [0, 3], "others": "left", "spare_codes": "right", "gain": …}, …],
 //!      "leaves": [{"value": [0.25, 0.75] or [31.5], "weight": 4.0, "count": 4, "sums": [1, 3]}, … from left to right]}, …],
 //!   "oob": {"score": 0.86, "log_loss": 0.31, "predictions": [[0.2, "nan", …], …]} or null,
 //!   "permutation": [0.01, …] where it was measured,
@@ -18,8 +18,9 @@
 //!
 //! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is larger
 //! than the border, or its category one of those listed ("others" are all that are not among the
-//! feature's categories); a missing value goes to the side named. The prediction is the mean of the
-//! leaves' values over the trees.
+//! feature's categories); a missing value goes to the side named. "spare_codes" tells of the codes that no
+//! category has, which no row asks for, where they are on another side than "others". The prediction is the
+//! mean of the leaves' values over the trees.
 
 use super::model::{Forest, OutOfBag, Tree};
 use crate::envelope::Persisted;
@@ -208,6 +209,13 @@ impl Forest {
         Some((0..categories.len() as u32).filter(|c| set.contains(*c as u8 + 1)).collect())
     }
 
+    /// The side of the codes that no category has, in a split of categories; none where all codes are taken.
+    fn spare_side(&self, split: &Split) -> Option<&'static str> {
+        let categories = self.features[split.feature as usize].categories.as_ref()?;
+        let spare = u8::try_from(categories.len() + 1).ok()?;
+        Some(if self.sets[split.border as usize].contains(spare) { "right" } else { "left" })
+    }
+
     /// The whole forest as a JSON object; see the module's text
     /// for its fields. A value takes many times the memory of the text: [`Forest::json_text`].
     pub fn to_json(&self) -> Value {
@@ -287,6 +295,9 @@ impl Serialize for NodeJson<'_> {
             Some(right) => {
                 map.serialize_entry("right_categories", &right)?;
                 map.serialize_entry("others", side)?;
+                if let Some(spare) = forest.spare_side(split).filter(|spare| *spare != side) {
+                    map.serialize_entry("spare_codes", spare)?;
+                }
             }
             None => {
                 map.serialize_entry("border", &Number(forest.border(split)))?;

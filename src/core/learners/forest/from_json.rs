@@ -63,6 +63,7 @@ struct NodeIn {
     missing: Option<Side>,
     right_categories: Option<Vec<u8>>,
     others: Option<Side>,
+    spare_codes: Option<Side>,
     gain: NumberIn,
     left: ChildIn,
     right: ChildIn,
@@ -127,7 +128,7 @@ impl Forest {
     fn node(&mut self, n: &NodeIn, known: &mut HashMap<CodeSet, u32>) -> std::result::Result<Node, String> {
         let Some(feature) = self.features.get(n.feature as usize) else { return Err(format!("there is no feature {}", n.feature)) };
         let (border, missing) = match (n.border, n.missing, &n.right_categories, n.others) {
-            (Some(wanted), Some(missing), None, None) if feature.categories.is_none() => {
+            (Some(wanted), Some(missing), None, None) if feature.categories.is_none() && n.spare_codes.is_none() => {
                 (border_place(n.feature, &feature.borders, wanted.0)?, missing)
             }
             (None, None, Some(right), Some(others)) if feature.categories.is_some() => {
@@ -141,6 +142,9 @@ impl Forest {
                         return Err(format!("feature {} has no category {code}", n.feature));
                     };
                     set.insert(next);
+                }
+                if n.spare_codes.unwrap_or(others) == Side::Right {
+                    (categories + 1..=255).for_each(|code| set.insert(code as u8));
                 }
                 let sets = &mut self.sets;
                 let place = *known.entry(set).or_insert_with(|| {
