@@ -1,6 +1,6 @@
 """Lays out the documentation's site, and checks the links of what it is made of.
 
-python .ci/site.py check          fails on a link in a Markdown file that leads nowhere
+python .ci/site.py check          fails on a link in a Markdown file that leads nowhere, and on a page that the menu lacks
 python .ci/site.py lay OUT        writes the pages for MkDocs into OUT (.ci/mkdocs.yml)
     [--executed]                  with what each example prints
 
@@ -49,8 +49,9 @@ def anchors(path: Path) -> set[str]:
 
 
 def faults() -> list[str]:
-    """The links that lead nowhere."""
-    out = []
+    """The links that lead nowhere, and the pages that nobody finds in the menu."""
+    menu = set(re.findall(r"^ +- [^:\n]+: (\S+\.md)$", (ROOT / ".ci" / "mkdocs.yml").read_text(), re.M))
+    out = [f".ci/mkdocs.yml: its menu lacks {name}" for name in map(place, sources()) if name not in menu]
     for path in sources():
         text = FENCE.sub("", path.read_text())
         for _, target in LINK.findall(text):

@@ -71,6 +71,10 @@ def table(rows: int = ROWS) -> pl.DataFrame:
                 dtype=pl.List(pl.Struct({"feature": pl.Int64, "value": pl.Float32})),
             ),
             "both": pl.Series([[i % 9, 9 + i % 5] for i in range(rows)], dtype=pl.Array(pl.Int32, 2)),
+            # Rows of a query lie in several processes.
+            "query": [f"query {row * 7919 % 400}" for row in range(rows)],
+            "grade": np.clip(signal_ + 2, 0, 4).astype(np.int8),
+            "place": [row % 9 for row in range(rows)],
             "labels": pl.Series(
                 [["warm"] * int(v[0] > 0) + ["wet"] * int(v[1] > 1) for v in x], dtype=pl.List(pl.String)
             ),
@@ -121,6 +125,9 @@ FITS: list[dict[str, Any]] = [
     {"target": "y", "features": NUMBERS, "rounds": 4, "row_sample": "bayesian", "bagging_temperature": 2.0},
     {"target": "y", "features": NUMBERS, "loss": "huber", "learning_rate": 0.6},
     {"target": "both", "features": NUMBERS, "rounds": 3},
+    {"target": "grade", "features": NUMBERS, "rounds": 4, "loss": "lambdarank", "group": "query", "position": "place"},
+    {"target": "grade", "features": ["a", "city"], "rounds": 4, "loss": "yetirank", "group": "query", "weight": "w"},
+    {"target": "count", "features": NUMBERS, "rounds": 4, "loss": "cox", "event": "yes", "weight": "w"},
     {
         "function": "fit_forest",
         "target": "kind",

@@ -173,6 +173,14 @@ pub struct RowShard<'a> {
 }
 
 impl RowShard<'_> {
+    /// Returns a number of each of the table's rows, of which these are the shard's.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn of_all_rows(&self, own: Vec<f32>) -> Result<Vec<f32>> {
+        if self.is_whole() { Ok(own) } else { scores_of(&self.collective.gather_bytes(&bytes_of_scores(&own))?) }
+    }
+
     /// Shards but the last have a multiple of so many rows: sums in f64 are added over blocks of them in order.
     pub const BLOCK: usize = 1024;
 

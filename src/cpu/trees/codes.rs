@@ -11,6 +11,7 @@
 use super::buffer::Buffer;
 use super::histogram::Ahead;
 use super::partition::FeatureCodes;
+use std::sync::Arc;
 use taiga_core::error::Result;
 pub use taiga_core::learners::boosting::layout::{BlockLayout, Layout, STATISTICS};
 use taiga_core::pages;
@@ -69,9 +70,10 @@ impl CodeBlock {
     }
 }
 
-/// A shard's codes once more, feature after feature.
+/// A shard's codes once more, feature after feature; shards that have the same rows have them together.
+#[derive(Clone)]
 pub struct CodeColumns {
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     rows: usize,
 }
 
@@ -81,7 +83,7 @@ impl CodeColumns {
     /// # Errors
     /// [`taiga_core::Error::Memory`].
     pub fn new(features: usize, rows: usize) -> Result<CodeColumns> {
-        Ok(CodeColumns { bytes: pages::try_filled("the codes of a fit", 0, features * rows)?, rows })
+        Ok(CodeColumns { bytes: Arc::new(pages::try_zeroed("the codes of a fit", features * rows)?), rows })
     }
 
     /// Returns the codes of a feature, row after row.
@@ -97,12 +99,12 @@ impl CodeColumns {
 
     /// Returns the codes of several features, one behind the other, to be written.
     pub fn features_mut(&mut self, features: &std::ops::Range<usize>) -> &mut [u8] {
-        &mut self.bytes[features.start * self.rows..features.end * self.rows]
+        &mut Arc::make_mut(&mut self.bytes)[features.start * self.rows..features.end * self.rows]
     }
 
     /// Returns the codes of a feature, to be written.
     pub fn feature_mut(&mut self, feature: usize) -> &mut [u8] {
-        &mut self.bytes[feature * self.rows..(feature + 1) * self.rows]
+        &mut Arc::make_mut(&mut self.bytes)[feature * self.rows..(feature + 1) * self.rows]
     }
 }
 

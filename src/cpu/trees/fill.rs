@@ -59,11 +59,12 @@ fn take<T: Zero>(batches: &[Range<usize>], values: &[T], (rows, spill): (usize, 
 }
 
 /// Makes the codes of the shard's rows, of `rows` in all, for the features that a fit starts with, of those that are summed there; those
-/// that come in batches stay zero ([`batched_codes`]). `part`: see [`ShardGroup::new`].
+/// that come in batches stay zero ([`batched_codes`]). `presorted`: whether trees are searched by sorted rows. `part`: see
+/// [`ShardGroup::new`].
 #[allow(clippy::too_many_arguments)]
 pub fn codes(
     shard: &mut Shard,
-    rows: usize,
+    (rows, presorted): (usize, bool),
     plan: &StoragePlan,
     data: &TrainingData<'_>,
     quantizers: &[Quantizer],
@@ -73,7 +74,7 @@ pub fn codes(
 ) -> Result<()> {
     let mut scratch = QuantizerScratch::default();
     let layout = &plan.layout;
-    let by_column = rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
+    let by_column = presorted || rows.saturating_mul(plan.column_codes.len()) <= MOST_COLUMN_BYTES;
     let spill = data.batches.and_then(|batched| batched.batches.spill());
     let mut group = ShardGroup::new(layout, shard.rows, by_column, part, spill)?;
     let own = group.own.clone();

@@ -1,8 +1,10 @@
-//! Finds the derivatives of losses by group and of Cox's likelihood, for all rows of a tree.
+//! Finds the derivatives of losses by group and of Cox's likelihood, for all rows of a tree. Where the rows lie in several processes, each knows
+//! the scores of all, and finds the derivatives of all rows that its own depend on.
 
 use super::gradient_quantizer::BATCH;
 use super::position_factors::PositionFactors;
 use super::{CpuTrees, read, write};
+use std::ops::Range;
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::TrainingData;
@@ -31,9 +33,11 @@ impl Order {
     }
 }
 
-/// The rows of a fit by group or by time, and room for what a loss makes of them in that order.
+/// The table's rows by group or by time, and room for what a loss makes of them in that order.
 pub struct GroupedRows {
     order: Order,
+    /// The groups that have any of this process's rows are among these.
+    own: Range<usize>,
     /// By place; empty in the order of times.
     target: Vec<f32>,
     /// [`GroupLoss::number`] of each group; found with the first tree.
@@ -51,7 +55,7 @@ impl GroupedRows {
     /// Returns the rows by group, where the loss reads groups, or by time, where it is Cox's.
     ///
     /// # Errors
-    /// [`taiga_core::Error::Memory`].
+    /// [`taiga_core::Error::Memory`], and those of the collective.
     pub fn new(data: &mut TrainingData<'_>) -> Result<Option<GroupedRows>> {
         let order = match (data.groups.take(), data.risk_sets.take()) {
             (Some(groups), _) => Order::Groups(groups),
@@ -62,11 +66,17 @@ impl GroupedRows {
             (None, None) => return Ok(None),
         };
         let rows = order.rows();
-        let target = match &order {
-            Order::Groups(_) => rows.iter().map(|row| data.target[*row as usize]).collect(),
-            Order::Times(..) => vec![],
+        let own_rows = data.shard.first..data.shard.first + data.target.len();
+        let (own, target) = match &order {
+            Order::Groups(groups) => {
+                let all = data.shard.of_all_rows(data.target.clone())?;
+                (groups_of(groups, own_rows), rows.iter().map(|row| all[*row as usize]).collect())
+            }
+            Order::Times(..) => (0..0, vec![]),
         };
-        let positions = data.positions.take().map(|bias| PositionFactors::new(bias, data.weight.clone()));
+        let bias = data.positions.take();
+        let weight = bias.as_ref().and(data.weight.clone()).map(|weight| data.shard.of_all_rows(weight)).transpose()?;
+        let positions = bias.map(|bias| PositionFactors::new(bias, weight));
         let room = || pages::try_zeroed("the rows of a fit by group", rows.len());
         let places = match rows.iter().enumerate().all(|(place, row)| place == *row as usize) {
             true => None,
@@ -76,10 +86,11 @@ impl GroupedRows {
                 Some(places)
             }
         };
-        Ok(Some(GroupedRows { target, numbers: vec![], scores: room()?, gradient: room()?, hessian: room()?, places, positions, order }))
+        let (scores, gradient, hessian) = (room()?, room()?, room()?);
+        Ok(Some(GroupedRows { own, target, numbers: vec![], scores, gradient, hessian, places, positions, order }))
     }
 
-    /// Bytes of a row: its place, target, score and derivatives; by time also its risk, and what is summed over those at risk.
+    /// Bytes of a row of the table: its place, target, score and derivatives; by time also its risk, and what is summed over those at risk.
     pub fn row_bytes(&self) -> u64 {
         match self.order {
             Order::Groups(_) => 20,
@@ -87,12 +98,21 @@ impl GroupedRows {
         }
     }
 
-    /// Returns where a row stands in the order.
+    /// Takes over the scores of the table's rows from `first` on.
+    fn set_scores(&mut self, first: usize, scores: &[f32]) {
+        match &self.places {
+            None => self.scores[first..first + scores.len()].copy_from_slice(scores),
+            Some(places) => places[first..].iter().zip(scores).for_each(|(place, score)| self.scores[*place as usize] = *score),
+        }
+    }
+
+    /// Returns where a row of the table stands in the order.
     fn place(&self, row: usize) -> usize {
         self.places.as_ref().map_or(row, |places| places[row] as usize)
     }
 
-    /// Finds the derivatives at the scores on all threads; `random`: the random numbers of the tree.
+    /// Finds the derivatives at the scores on all threads, those by group of the rows that this process's depend on; `random`: the random
+    /// numbers of the tree.
     fn derive(&mut self, loss: &dyn Loss, random: Random) {
         let groups = match &mut self.order {
             Order::Groups(groups) => groups,
@@ -104,9 +124,23 @@ impl GroupedRows {
         }
         let (mut gradient, mut hessian) = (std::mem::take(&mut self.gradient), std::mem::take(&mut self.hessian));
         let all = GroupRows { groups, target: &self.target, numbers: &self.numbers, scores: &self.scores };
-        all.divide(loss, random, (0, groups.len()), &mut gradient, &mut hessian);
+        // Positions' factors move by all rows.
+        let own = if self.positions.is_some() { 0..groups.len() } else { self.own.clone() };
+        let places = groups.starts()[own.start] as usize..groups.starts()[own.end] as usize;
+        all.divide(loss, random, (own.start, own.end), &mut gradient[places.clone()], &mut hessian[places]);
         (self.gradient, self.hessian) = (gradient, hessian);
     }
+}
+
+/// Returns a range of groups that has all those with any of these rows.
+fn groups_of(groups: &RowGroups, rows: Range<usize>) -> Range<usize> {
+    let has_any = |group: &usize| {
+        let of_group = groups.rows(*group);
+        let at = of_group.partition_point(|row| (*row as usize) < rows.start);
+        of_group.get(at).is_some_and(|row| (*row as usize) < rows.end)
+    };
+    let first = (0..groups.len()).find(has_any);
+    first.map_or(0..0, |first| first..(first..groups.len()).rfind(has_any).map_or(first, |last| last + 1))
 }
 
 /// What the rows of groups are.
@@ -153,19 +187,26 @@ impl GroupRows<'_> {
 impl CpuTrees<'_> {
     /// Finds the derivatives of tree `tree` at the current scores of `output`, where rows depend on each other, and gives each shard
     /// those of its rows, times their weights.
-    pub(super) fn derive_groups(&mut self, loss: &dyn Loss, tree: u64, output: usize) {
-        let Some(mut grouped) = self.grouped.take() else { return };
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub(super) fn derive_groups(&mut self, loss: &dyn Loss, tree: u64, output: usize) -> Result<()> {
+        let Some(mut grouped) = self.grouped.take() else { return Ok(()) };
         let random = Random::new(self.seed, Purpose::RankingLoss, tree);
+        let mut own = vec![0.0; if self.of.is_whole() { 0 } else { self.rows }];
         for shard in self.row_shards() {
             let shard = read(shard);
             for batch in 0..shard.batches() {
                 let first = shard.first_row(batch);
                 let scores = &shard.scores[output][batch * BATCH..shard.rows.min((batch + 1) * BATCH)];
-                match &grouped.places {
-                    None => grouped.scores[first..first + scores.len()].copy_from_slice(scores),
-                    Some(places) => places[first..].iter().zip(scores).for_each(|(place, score)| grouped.scores[*place as usize] = *score),
+                match self.of.is_whole() {
+                    true => grouped.set_scores(first, scores),
+                    false => own[first..first + scores.len()].copy_from_slice(scores),
                 }
             }
+        }
+        if !self.of.is_whole() {
+            grouped.set_scores(0, &self.of.of_all_rows(own)?);
         }
         let mut positions = grouped.positions.take();
         let moves = positions.as_mut().is_some_and(|factors| factors.begin(tree));
@@ -186,7 +227,7 @@ impl CpuTrees<'_> {
             for batch in 0..shard.batches() {
                 let first = shard.first_row(batch);
                 for row in first..first + BATCH.min(shard.rows - batch * BATCH) {
-                    let place = all.place(row);
+                    let place = all.place(self.of.first + row);
                     gradient.push(all.gradient[place]);
                     hessian.push(all.hessian[place]);
                 }
@@ -198,5 +239,6 @@ impl CpuTrees<'_> {
             shard.given = Some((gradient, hessian));
         });
         self.grouped = Some(grouped);
+        Ok(())
     }
 }

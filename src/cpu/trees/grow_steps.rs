@@ -5,6 +5,7 @@ use super::evaluate_shared::SharedSearch;
 use super::evaluate_splits::{self, FoundSplit};
 use super::feature_groups::{Group, group_of};
 use super::feature_share::{self, FeatureShare, Merge, Pending};
+use super::presorted::Presorted;
 use super::shard::Shard;
 use super::{CpuTrees, NO_SLOT, needed, read, write};
 use taiga_core::error::Result;
@@ -171,8 +172,13 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
 
 impl GrowSteps for CpuTrees<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        if self.searches_sorted() {
-            return Ok(write(&self.shards[0]).find_splits(nodes, rules, &self.groups));
+        // Where each feature has but one border, drawn for the node, its own rows are searched, not all in a walk.
+        let walks = || nodes.iter().all(|node| node.borders.is_none());
+        if self.presorted_search().is_some_and(|presorted| presorted == Presorted::Lists || walks()) {
+            let found = self.pool.step(|t| write(&self.shards[t]).find_splits(nodes, rules, &self.groups, &self.features));
+            let best = found.into_iter().reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| evaluate_splits::best_of(a, b)).collect());
+            // No subsets of categories are among them.
+            return Ok(best.into_iter().flatten().map(|found| found.map(|f| (f.candidate, f.left))).collect());
         }
         if self.shared.is_some() {
             let found = self.find_shared_splits(nodes, rules)?;
@@ -192,7 +198,7 @@ impl GrowSteps for CpuTrees<'_> {
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        if self.searches_sorted() {
+        if self.presorted_search() == Some(Presorted::Lists) {
             return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
         }
         if self.shared.is_some() {
@@ -222,7 +228,7 @@ impl GrowSteps for CpuTrees<'_> {
     }
 
     fn partition(&mut self, divisions: &[Division]) -> Result<()> {
-        let at_once = self.divisions_at_once()?;
+        let at_once = if self.presorted_search().is_some() { usize::MAX } else { self.divisions_at_once()? };
         for (i, divisions) in divisions.chunks(at_once).enumerate() {
             if i > 0 {
                 let pending = self.take_pending()?;
@@ -230,7 +236,7 @@ impl GrowSteps for CpuTrees<'_> {
             }
             let context = self.tree_context(self.quantizer()?);
             let summed = self.pool.step(|t| write(&self.shards[t]).partition(divisions, &context));
-            if self.searches_sorted() {
+            if self.presorted_search().is_some() {
                 continue;
             }
             let packed = self.packed_nodes()?;

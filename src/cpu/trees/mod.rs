@@ -35,6 +35,7 @@ use self::feature_groups::Group;
 use self::gradient_quantizer::GradientQuantizer;
 use self::group_derivatives::GroupedRows;
 use self::lanes::SharedTree;
+use self::presorted::Presorted;
 use shard::{Shard, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use taiga_core::collective::RowShard;
@@ -57,6 +58,8 @@ pub struct CpuTrees<'a> {
     shards: Vec<RwLock<Shard>>,
     /// Whether every shard has all rows, and sums the histograms of its thread's features alone ([`replicates`]).
     replicated: bool,
+    /// How trees are searched, if by sorted rows.
+    presorted: Option<Presorted>,
     rows: usize,
     training_rows: usize,
     /// Whether the scores of all rows are measured.
@@ -118,9 +121,11 @@ impl<'a> CpuTrees<'a> {
         } else {
             (StoragePlan::dense(data.features, true), vec![])
         };
-        let replicated = data.shard.is_whole() && data.batches.is_none() && replicates(rows, n, &plan);
+        let presorted = presorted::chosen(&data, &plan, n);
+        let walked = presorted == Some(Presorted::Walks);
+        let replicated = n > 1 && data.shard.is_whole() && data.batches.is_none() && (walked || replicates(rows, n, &plan));
         let grouped = GroupedRows::new(&mut data)?;
-        let _reserved = needed::shards(&data, &plan, &exceptions, n, replicated, grouped.as_ref())?;
+        let _reserved = needed::shards(&data, &plan, &exceptions, n, (replicated, presorted), grouped.as_ref())?;
         let group = Group::new(data.features, plan, (0, 0), data.count_rows, n, data.shard.collective).shared_by(data.shared);
         let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
@@ -135,17 +140,26 @@ impl<'a> CpuTrees<'a> {
         (data.scores, data.columns) = (vec![], vec![]);
         let filled = pool.step(|t| {
             let part = if replicated { (t, n) } else { (0, 1) };
-            fill::codes(&mut write(&shards[t]), rows, &group.plan, &data, &quantizers, &exceptions, part, interrupted)
+            fill::codes(
+                &mut write(&shards[t]),
+                (rows, presorted.is_some()),
+                &group.plan,
+                &data,
+                &quantizers,
+                &exceptions,
+                part,
+                interrupted,
+            )
         });
         filled.into_iter().collect::<Result<Vec<_>>>()?;
         if let Some(batched) = data.batches {
             fill::batched_codes(pool, &shards, &group.plan, &data, batched, &quantizers, interrupted)?;
         }
-        if n == 1 && data.shard.is_whole() && data.shared == 1 {
-            write(&shards[0]).sort_rows(0, data.features, 0, data.count_rows);
-        }
         if replicated {
-            exchange(pool, &shards);
+            exchange(&shards);
+        }
+        if let Some(presorted) = presorted {
+            pool.step(|t| write(&shards[t]).sort_rows(0, data.features, 0, data.count_rows, presorted));
         }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
         Ok(CpuTrees {
@@ -153,6 +167,7 @@ impl<'a> CpuTrees<'a> {
             features: data.features.to_vec(),
             groups: vec![group],
             shards,
+            presorted,
             replicated,
             rows,
             training_rows: rows - held_out,
@@ -202,32 +217,29 @@ impl<'a> CpuTrees<'a> {
         self.quantizer.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
-    /// Returns whether this tree is searched by sorted rows ([`presorted`]).
-    fn searches_sorted(&self) -> bool {
+    /// Returns how this tree is searched, if by sorted rows.
+    fn presorted_search(&self) -> Option<Presorted> {
         read(&self.shards[0]).presorted
     }
 }
 
-/// Returns whether each thread gets all rows and some of the features, not all features and some of the rows. Each thread then
+/// Returns whether each of several threads gets all rows and some of the features, not all features and some of the rows. Each thread then
 /// computes the derivatives of all rows and partitions them all, but histograms stay with the thread that searches them: where
 /// histograms are large and rows are few, they cost the most.
 fn replicates(rows: usize, threads: usize, plan: &StoragePlan) -> bool {
     let columns = plan.column_codes.len();
     let bytes = rows.saturating_mul(columns).saturating_mul(threads);
-    threads > 1 && plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
+    plan.sparse.is_empty() && rows <= ROWS_A_COLUMN * columns && bytes <= fill::MOST_COLUMN_BYTES && columns >= 2 * threads
 }
 
-/// Copies the codes by column that each shard has made to every other shard.
-fn exchange(pool: &ThreadPool, shards: &[RwLock<Shard>]) {
-    pool.step(|t| {
-        for other in shards.iter().enumerate().filter(|(u, _)| *u != t).map(|(_, shard)| shard) {
-            let (columns, codes) = {
-                let group = &read(other).groups[0];
-                (group.own.clone(), group.columns.as_ref().map(|c| c.features(&group.own).to_vec()))
-            };
-            if let (Some(codes), Some(own)) = (codes, &mut write(&shards[t]).groups[0].columns) {
-                own.features_mut(&columns).copy_from_slice(&codes);
-            }
+/// Gives all shards the codes by column that each of them has made.
+fn exchange(shards: &[RwLock<Shard>]) {
+    let mut all = write(&shards[0]).groups[0].columns.take();
+    for shard in &shards[1..] {
+        let group = &read(shard).groups[0];
+        if let (Some(all), Some(made)) = (&mut all, &group.columns) {
+            all.features_mut(&group.own).copy_from_slice(made.features(&group.own));
         }
-    });
+    }
+    shards.iter().for_each(|shard| write(shard).groups[0].columns.clone_from(&all));
 }

@@ -3,6 +3,7 @@
 use super::feature_groups::Group;
 use super::fill::MOST_COLUMN_BYTES;
 use super::group_derivatives::GroupedRows;
+use super::presorted::{self, Presorted};
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::steps::TrainingData;
@@ -12,7 +13,7 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::quantize::exceptions::Exceptions;
 
 /// Reserves what the shards of `threads` threads take, beside what is in `data`: rows and their codes. `replicated`: every
-/// shard has all rows. `grouped`: the rows in the order that the loss needs them in.
+/// shard has all rows; `presorted`: how trees are searched, if by sorted rows. `grouped`: the rows in the order that the loss needs them in.
 ///
 /// # Errors
 /// [`taiga_core::Error::Memory`].
@@ -21,7 +22,7 @@ pub fn shards(
     plan: &StoragePlan,
     exceptions: &[Option<Exceptions>],
     threads: usize,
-    replicated: bool,
+    (replicated, presorted): (bool, Option<Presorted>),
     grouped: Option<&GroupedRows>,
 ) -> Result<Reservation> {
     let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
@@ -34,14 +35,17 @@ pub fn shards(
     let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped.is_some() { 8 } else { 0 };
     // Where outputs share a tree, their statistics side by side, in whole vectors.
     let lanes = if data.shared > 1 { (data.shared as u64).next_multiple_of(8) } else { 0 };
-    let of_groups = grouped.map_or(0, |grouped| product(&[rows, grouped.row_bytes()]));
+    let of_groups = grouped.map_or(0, |grouped| product(&[data.shard.all as u64, grouped.row_bytes()]));
     let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes, product(&[6, scores])])]), of_groups]);
     let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
     // The first block has the statistics, which every shard needs.
     let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);
     let by_row = product(&[rows, strides.sum::<u64>() + (copies - 1) * first]);
     let columns = product(&[rows, plan.column_codes.len() as u64]);
-    let by_feature = if columns <= MOST_COLUMN_BYTES as u64 { copies * columns } else { 0 };
+    // Of codes by feature each thread makes its share, which then come together.
+    let shares = if replicated { 2 } else { 1 };
+    let by_feature = if presorted.is_some() || columns <= MOST_COLUMN_BYTES as u64 { shares * columns } else { 0 };
+    let sorted = presorted::bytes(presorted, data);
     // By row a start, a flag and the words; by feature rows and codes.
     let unbundled = plan.sparse[..plan.unbundled].iter().filter_map(|f| exceptions[f.feature].as_ref());
     let entries: u64 = unbundled.map(|e| e.rows.len() as u64).sum();
@@ -58,7 +62,7 @@ pub fn shards(
     let (of_rows, by_row) = if spilled { (drawn, 0) } else { (of_rows, by_row) };
     memory::reserve(
         &format!("a fit of {rows} rows and {} features{more}", data.features.len()),
-        sum(&[of_rows, by_row, by_feature, of_lists, partials]),
+        sum(&[of_rows, by_row, by_feature, sorted, of_lists, partials]),
         less,
     )
 }

@@ -15,6 +15,7 @@ use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 pub(crate) use super::histogram::expand;
 use super::lanes::SharedTree;
 use super::partition::CodeTest;
+use super::presorted::{NodeSlots, Presorted};
 use taiga_core::collective::RowShard;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::OutputRules;
@@ -44,7 +45,7 @@ pub struct NodeRows {
     /// Where the other list has room for them.
     spare: usize,
     /// All rows of the shard in order, written to no list.
-    all: bool,
+    pub all: bool,
 }
 
 /// The rows of one thread, their codes, and where they are in the tree that grows. Row `r` of the table is in batch
@@ -75,14 +76,16 @@ pub struct Shard {
     leaf_values: Vec<Vec<f32>>,
     /// Whether rows note the node that they are in ([`levels`]), in `leaf`, and are not listed.
     by_node: bool,
-    lists: [Array<u32>; 2],
+    pub lists: [Array<u32>; 2],
     pub nodes: Vec<NodeRows>,
     /// Nodes whose rows note that they are in a node, and are in that one's parent again.
     taken_back: Vec<(NodeId, NodeId)>,
-    /// Whether this tree's nodes are searched by the groups' sorted rows, without histograms.
-    pub presorted: bool,
+    /// How this tree's nodes are searched by the groups' sorted rows, if not by histograms.
+    pub presorted: Option<Presorted>,
+    /// The nodes of a walk through sorted rows.
+    pub slots: NodeSlots,
     /// The first plane of a batch.
-    first_plane: Vec<u32>,
+    pub first_plane: Vec<u32>,
     /// Planes behind the first one, by row; empty for planes of ones.
     planes: Vec<Vec<u32>>,
     /// `[row][lane]`: the statistics of all outputs, where they share the tree.
@@ -117,7 +120,7 @@ pub struct TreeContext<'a> {
 
 impl TreeContext<'_> {
     /// Returns the groups whose features may split.
-    fn open(&self) -> impl Iterator<Item = usize> + '_ {
+    pub fn open(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.groups.len()).filter(|g| self.groups[*g].open)
     }
 }
@@ -163,7 +166,8 @@ impl Shard {
             lists: [list()?, list()?],
             nodes: vec![],
             taken_back: vec![],
-            presorted: false,
+            presorted: None,
+            slots: NodeSlots::default(),
             first_plane: vec![0; BATCH.min(own)],
             planes: vec![],
             words: vec![],
@@ -188,7 +192,7 @@ impl Shard {
         self.before + self.first_row(batch)
     }
 
-    /// Returns whether it has all rows.
+    /// Returns whether it has all rows of the table.
     pub fn alone(&self) -> bool {
         self.shards == 1 && self.whole
     }
@@ -313,7 +317,7 @@ impl Shard {
     }
 
     /// Returns the rows of a node that were drawn.
-    fn node_rows(&self, node: NodeId) -> impl Iterator<Item = usize> {
+    pub fn node_rows(&self, node: NodeId) -> impl Iterator<Item = usize> {
         let n = self.nodes[node as usize];
         let list = &self.lists[n.list as usize][if n.all { 0..0 } else { n.start..n.start + n.len }];
         (0..if n.all { n.len } else { 0 }).chain(list.iter().map(|r| *r as usize))

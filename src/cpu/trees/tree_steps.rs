@@ -194,8 +194,8 @@ impl GroupSteps for CpuTrees<'_> {
                 }
             }
             shard.groups.push(codes_of);
-            if self.pool.size() == 1 && self.of.is_whole() && self.outputs == 1 {
-                shard.sort_rows(id, features, first, self.count_rows);
+            if let Some(presorted) = self.presorted {
+                shard.sort_rows(id, features, first, self.count_rows, presorted);
             }
             Ok(())
         });
@@ -214,12 +214,12 @@ impl GroupSteps for CpuTrees<'_> {
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
-        let few = self.searches_sorted();
-        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| few || self.groups[0].slot(*n) != NO_SLOT).collect();
+        let sorted = self.presorted_search().is_some();
+        let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| sorted || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
         let context = self.tree_context(self.quantizer()?);
         self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
-        if !few {
+        if !sorted {
             let packed = self.packed_nodes()?;
             self.groups[group].open_in(&summed, packed);
         }
@@ -254,7 +254,7 @@ impl TreeSteps for CpuTrees<'_> {
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
-        self.derive_groups(loss, tree, output);
+        self.derive_groups(loss, tree, output)?;
         let unit = self.draw(loss, tree, output, shared.unwrap_or(&[]))? && loss.constant_hessian() && !self.weighted;
         let quantizer = match shared {
             None => self.gradient_quantizer(loss, output, unit)?,
@@ -268,9 +268,10 @@ impl TreeSteps for CpuTrees<'_> {
         };
         let packed = self.of.is_whole() && feature_share::packs(self.rows, &quantizer);
         self.quantizer = Some(quantizer);
+        let sorted = read(&self.shards[0]).presorted_search(&self.tree_context(self.quantizer()?));
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
-            if group.open {
+            if group.open && sorted.is_none() {
                 group.open_in(&[0], |_| packed);
             }
         }
@@ -287,7 +288,7 @@ impl TreeSteps for CpuTrees<'_> {
             let sums = self.sums_of_any(found.into_iter().flatten().next(), shared.outputs())?.unwrap_or_default();
             return Ok(Begun::Root { sums: shared.together(sums), scales: shared.scales() });
         }
-        if let Some(sums) = read(&self.shards[0]).sorted_sums() {
+        if let Some(sums) = read(&self.shards[0]).sorted_sums(self.count_rows) {
             return Ok(Begun::Root { sums, scales });
         }
         let sums = self
@@ -316,7 +317,7 @@ impl TreeSteps for CpuTrees<'_> {
         self.output = output;
         // Leaves take the place of nodes.
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
-        self.derive_groups(loss, self.tree, output);
+        self.derive_groups(loss, self.tree, output)?;
         let quantizer = self.gradient_quantizer(loss, output, false)?;
         let context = self.tree_context(&quantizer);
         let sums = self.pool.step(|t| write(&self.shards[t]).replay(loss, &context, tree));

@@ -139,6 +139,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         measures_all: data.measures_all,
         row_sampling: data.row_sampling,
         count_rows: data.count_rows,
+        policy: data.policy,
         // What is stored sparsely, and how, would differ from GPU to GPU, and so would the histograms' layout.
         bundle: false,
         seed: data.seed,

@@ -442,6 +442,7 @@ impl<'a> PreparedFit<'a> {
             measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
             row_sampling: params.row_sampling(),
             count_rows: tree_params.counts_rows(),
+            policy: tree_params.policy,
             // Shared trees know no sparse features yet.
             bundle: params.bundle && !shares_trees,
             seed: params.seed,

@@ -17,7 +17,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
 use crate::tree::grow::WholeTree;
-use crate::tree::params::{SplitParams, TreeParams};
+use crate::tree::params::{Policy, SplitParams, TreeParams};
 use crate::tree::split::{Scales, Sums};
 use crate::tree::steps::{Candidate, GrowSteps, NodeId};
 
@@ -56,6 +56,8 @@ pub struct TrainingData<'a> {
     pub row_sampling: RowSampling,
     /// Whether exact row counts are asked for besides the hessian sums.
     pub count_rows: bool,
+    /// How trees grow.
+    pub policy: Policy,
     /// Whether sparse features may be stored sparsely and bundled; changes no result.
     pub bundle: bool,
     pub seed: u64,

@@ -5,14 +5,13 @@ use super::model::Model;
 use super::params::BoostingParams;
 use crate::dataset::own_rows::{self, digest, schema};
 use crate::dataset::{Input, OwnRows};
-use crate::error::{Error, Result};
-use crate::losses::{LossKind, resolve_loss};
+use crate::error::Result;
 use serde_json::Map;
 
-/// Checks that all processes make the same fit, and one that can be made of rows in several.
+/// Checks that all processes make the same fit.
 ///
 /// # Errors
-/// Naming the first process that differs and what of it, or the parameter that is not for several.
+/// Naming the first process that differs and what of it.
 pub fn begin(own: &OwnRows<'_>, input: &Input<'_>, params: &BoostingParams, options: &FitOptions<'_>) -> Result<()> {
     if own.is_whole() {
         return Ok(());
@@ -20,18 +19,7 @@ pub fn begin(own: &OwnRows<'_>, input: &Input<'_>, params: &BoostingParams, opti
     let mut more = Map::new();
     more.insert("snapshot_every".into(), options.snapshots.map(Snapshots::every).into());
     more.insert("init_model".into(), options.init_model.map(|model| digest(&model.to_bytes())).into());
-    own_rows::begin(own, params, more, &schema(input), input.target.rows())?;
-    fits(input, params)
-}
-
-/// Checks that a fit is one that can be made of rows in several processes.
-fn fits(input: &Input<'_>, params: &BoostingParams) -> Result<()> {
-    let kind = resolve_loss(params.loss, &input.target)?;
-    if kind.reads_groups() || kind == LossKind::Cox {
-        let what = format!("loss=\"{}\", whose rows depend on each other, is not fitted over several processes yet", kind.name());
-        return Err(Error::parameter("loss", what));
-    }
-    Ok(())
+    own_rows::begin(own, params, more, &schema(input), input.target.rows())
 }
 
 /// Checks that all processes have come to the same model of `rows` rows, and returns it.

@@ -18,7 +18,7 @@ pub struct ShardGroup {
     pub columns: Option<CodeColumns>,
     /// The features that are not bundled, in sparse rows.
     pub sparse: Option<SparseFeatures>,
-    /// The rows of a small table.
+    /// The rows of a table of few.
     pub sorted: Option<SortedRows>,
     /// The columns that are summed here: all, or where every shard has all rows those of its thread.
     pub own: Range<usize>,

@@ -4,24 +4,12 @@ use super::{FEW_ROWS, NodeRows, Partial, Shard, ShardGroup, TreeContext, code_te
 use crate::trees::feature_groups::group_of;
 use crate::trees::gradient_quantizer::Plane;
 use crate::trees::partition::{self, CodeTest, Done, FeatureCodes, Source};
+use crate::trees::presorted::Presorted;
 use std::ops::Range;
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::tree::steps::Division;
 
 impl Shard {
-    /// Partitions the sorted rows of a divided node in a group, `left` of which go left; sorts its children's rows anew where
-    /// the group was opened after the node.
-    fn sort_children(&mut self, group: usize, d: &Division, parent: NodeRows, left: usize) {
-        let Some(sorted) = &mut self.groups[group].sorted else { return };
-        if !sorted.knows(d.parent) {
-            return [d.left, d.right].into_iter().for_each(|node| self.sort_node(group, node));
-        }
-        let rows = &self.lists[1 - parent.list as usize][parent.start..parent.start + parent.len];
-        sorted.partition(parent, rows, left);
-        sorted.note(d.left);
-        sorted.note(d.right);
-    }
-
     /// Partitions the rows of the divisions' nodes, and sums the smaller children's histograms in the open groups, in order
     /// for each division that asks for histograms. Returns for each division whether it has any: none has where the rows of
     /// both children are so few that they are searched one by one.
@@ -50,7 +38,7 @@ impl Shard {
         // cache.
         let one_block = self.groups[0].columns.is_none() && tree.open().count() == 1 && self.groups[0].blocks.len() == 1;
         let step = if d.histograms && one_block { 256 } else { parent.len.max(1) };
-        let mut summed = d.histograms && !self.presorted;
+        let mut summed = d.histograms && self.presorted.is_none();
         let mut partials: Vec<(usize, Partial)> = vec![];
         if summed {
             let smaller = |g: &usize| !tree.groups[*g].sums_both(d);
@@ -148,13 +136,14 @@ impl Shard {
         unsafe { partition::partition_rows(codes, test, source, list, range.start, range.end, left, done) };
     }
 
-    /// Notes where the rows of a division's children stand, and sorts them where the tree is searched by sorted rows.
+    /// Notes where the rows of a division's children stand, and sorts them where they stand in sorted lists.
     fn place_children(&mut self, d: &Division, parent: NodeRows, done: Done, tree: &TreeContext<'_>) {
         let NodeRows { list, start, spare, .. } = parent;
         // Each child's rows leave the other room in the list where they are not.
         let mut left = NodeRows { list: 1 - list, start: spare, len: done.left, spare: start + done.right, all: false };
         let mut right = NodeRows { list, start, len: done.right, spare: spare + done.left, all: false };
-        if self.presorted {
+        let sorted = self.presorted == Some(Presorted::Lists);
+        if sorted {
             // Sorted rows stand as these do.
             self.join(&mut left, &mut right);
         }
@@ -163,7 +152,7 @@ impl Shard {
             self.nodes.resize(last + 1, NodeRows::default());
         }
         (self.nodes[d.left as usize], self.nodes[d.right as usize]) = (left, right);
-        if self.presorted && d.histograms {
+        if sorted && d.histograms {
             tree.open().for_each(|g| self.sort_children(g, d, parent, done.left));
         }
     }

@@ -5,6 +5,7 @@ use crate::trees::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_pl
 use crate::trees::histogram::MAX_ROWS;
 use crate::trees::lanes::SharedTree;
 use crate::trees::partition::Source;
+use crate::trees::presorted::Presorted;
 use std::ops::Range;
 use taiga_core::losses::Loss;
 use taiga_core::tree::split::Sums;
@@ -16,9 +17,8 @@ impl Shard {
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
         self.groups.iter_mut().for_each(ShardGroup::recycle);
         self.by_node = false;
-        let planes = &tree.quantizer.planes;
-        self.presorted = self.groups[0].sorted.is_some() && *planes == [Plane::Both] && tree.shared.is_none();
-        let summed = if self.presorted { 0..0 } else { 0..self.groups.len() };
+        self.presorted = self.presorted_search(tree);
+        let summed = if self.presorted.is_some() { 0..0 } else { 0..self.groups.len() };
         let summed = summed.filter(|g| tree.groups[*g].open);
         let mut partials: Vec<(usize, Partial)> = summed.map(|g| (g, self.new_partial(g))).collect();
         self.resize_statistics(tree);
@@ -45,8 +45,14 @@ impl Shard {
                 }
             }
         }
+        // Walks meet the rows of lists.
+        let walked = self.presorted == Some(Presorted::Walks);
+        if walked && !listed {
+            self.lists[0].iter_mut().zip(0..).for_each(|(listed, row)| *listed = row);
+        }
         self.nodes.clear();
-        self.nodes.push(NodeRows { list: 0, start: 0, len: if listed { drawn } else { self.rows }, spare: 0, all: !listed });
+        let (len, all) = (if listed { drawn } else { self.rows }, !listed && !walked);
+        self.nodes.push(NodeRows { list: 0, start: 0, len, spare: 0, all });
         for (g, mut partial) in partials {
             if listed {
                 self.accumulate(g, &mut partial, tree, Source::List, 0, 0, drawn, None);
@@ -54,10 +60,7 @@ impl Shard {
             self.groups[g].partials.push(partial);
         }
         self.first_plane = first;
-        self.groups.iter_mut().filter_map(|g| g.sorted.as_mut()).for_each(|sorted| sorted.reset());
-        if self.presorted {
-            tree.open().for_each(|g| self.sort_node(g, 0));
-        }
+        self.begin_sorted(tree);
     }
 
     /// Quantizes the derivatives of a batch, whose first plane is also written to `first`; returns the range of rows.
@@ -114,17 +117,6 @@ impl Shard {
         }
     }
 
-    /// Writes a node's sorted rows in a group.
-    pub(super) fn sort_node(&mut self, group: usize, node: NodeId) {
-        let n = self.nodes[node as usize];
-        let drawn = (!n.all).then(|| &self.lists[n.list as usize][n.start..n.start + n.len]);
-        if let Some(sorted) = &mut self.groups[group].sorted {
-            // A table of few rows is one batch.
-            sorted.open(n, drawn, &self.first_plane);
-            sorted.note(node);
-        }
-    }
-
     /// Returns the sums over the root's rows. For groups with sparse features.
     pub fn root_sums(&self, quantizer: &GradientQuantizer) -> Sums {
         let (mut gradient, mut hessian, mut count) = ([0], [0], [0]);
@@ -143,7 +135,7 @@ impl Shard {
 
     /// Sums the histograms of a group in nodes, one partial for each.
     pub fn open_group(&mut self, group: usize, nodes: &[NodeId], tree: &TreeContext<'_>) {
-        if self.presorted {
+        if self.presorted.is_some() {
             return nodes.iter().for_each(|n| self.sort_node(group, *n));
         }
         self.groups[group].recycle();

@@ -81,16 +81,6 @@ fn leaves_divided_ahead_of_their_turn_change_nothing() {
     }
 }
 
-/// Proves the same for tables of few rows, which one thread searches in sorted lists and two
-/// threads by histograms: 500 × 140 values are enough for the second one.
-#[test]
-fn sorted_rows_and_histograms_give_the_same_small_models() {
-    contract::small_tables(|t, p, case| {
-        let (one, two) = (t.fit(&with_threads(&p, 1)), t.fit(&with_threads(&p, 2)));
-        assert_same(&one, &two, &format!("case {case}: {p:?}"));
-    });
-}
-
 /// Proves the same with all 255 borders, where missing values take one away, and with continuous
 /// values, whose borders come from a sample.
 #[test]

@@ -7,7 +7,7 @@ use taiga_engine::spill::SpillFolder;
 use taiga_engine::{Error, Result};
 use taiga_testing::continued::Kept;
 use taiga_testing::random_fits::{RandomFit, cases};
-use taiga_testing::{Dice, Table, params, table};
+use taiga_testing::{Dice, Table, contract, params, table};
 
 /// The numeric features of a table in batches that end at `ends`.
 struct Parts<'a> {
@@ -83,6 +83,22 @@ fn batches_change_no_byte() {
         }
     }
     assert!(same > 4 * refused, "{same} {refused}");
+}
+
+/// Proves that tables of few rows, which one thread and several search by sorted rows, have the models of histograms, which several threads
+/// sum where features come in batches; with noise on the scores of every second fit.
+#[test]
+fn sorted_rows_and_histograms_give_the_same_small_models() {
+    contract::small_tables(|t, mut p, case| {
+        p.random_strength = (case % 4 < 2).then_some(0.4);
+        let input = t.input();
+        let of_threads = |n: u32| BoostingParams { n_threads: Some(n), ..p.clone() };
+        let by_histograms = fit_in_batches(&input, &of_threads(2), (&|_| true, vec![t.rows()]), None).unwrap();
+        for n in [1, 2] {
+            let sorted = fit(&input, &of_threads(n), &Quiet).unwrap().to_bytes();
+            assert!(sorted == by_histograms, "case {case}, {n} threads: {p:?}");
+        }
+    });
 }
 
 /// A table of more rows than the sample of borders, with missing values that stand in no row of the sample, and 256 bins.

@@ -36,7 +36,7 @@ fn partition_lanes_generic(from: &[u64], right: &Right, left: usize, to: &mut [u
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use crate::trees::presorted::partition::{LANES, Right};
+    use crate::trees::presorted::lists::partition::{LANES, Right};
     use std::arch::x86_64::*;
 
     /// Moves the entries of all lanes at once: the rows' bits come out of one register, each position is one scattered store.

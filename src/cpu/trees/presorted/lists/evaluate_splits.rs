@@ -1,6 +1,6 @@
 //! The search for splits among sorted rows.
 
-use super::{LANES, MISSING, SortedRows, border, gradient, hessian};
+use super::{LANES, MISSING, SortedLists, border, gradient, hessian};
 use crate::trees::bins::MAX_BINS;
 use crate::trees::evaluate_splits::{FoundSplit, best_of, better};
 use crate::trees::shard::NodeRows;
@@ -130,7 +130,7 @@ fn constrained(gradient: &[i32], hessian: &[i32], node: &NodeContext<'_>, out: &
 /// Finds the best split of each node. `places[n]` are the rows of node number `n`.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn find_splits(
-    sorted: &SortedRows,
+    sorted: &SortedLists,
     nodes: &[SearchNode],
     places: &[NodeRows],
     rules: &SplitRules,
@@ -144,7 +144,7 @@ pub fn find_splits(
 }
 
 #[inline(always)]
-fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
+fn find_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &SplitRules, work: &mut BlockScores) -> Option<FoundSplit> {
     let parent = rules.node_score(node.sums, &node.inherited);
     if node.borders.is_some() {
         return drawn_split(sorted, node, place, rules, parent);
@@ -186,7 +186,7 @@ fn find_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &S
 }
 
 /// Finds the best split of a node that may be divided at one border of each feature.
-fn drawn_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &SplitRules, parent: f64) -> Option<FoundSplit> {
+fn drawn_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &SplitRules, parent: f64) -> Option<FoundSplit> {
     let mut best = None;
     for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| allows(node, *feature)) {
         for (candidate, left) in drawn_sides(sorted, node, place, feature) {
@@ -203,7 +203,7 @@ fn drawn_split(sorted: &SortedRows, node: &SearchNode, place: NodeRows, rules: &
 
 /// Finds the same split for all nodes of a level, each of which may be divided at the same border of each feature.
 fn drawn_level_split(
-    sorted: &SortedRows,
+    sorted: &SortedLists,
     nodes: &[SearchNode],
     places: &[NodeRows],
     features: &[CodedFeature],
@@ -235,7 +235,7 @@ fn drawn_level_split(
 
 /// Returns the candidates at the one border of a feature that is drawn for a node, with missing values on the left and on the right, and
 /// the sums of their left sides; the same sums where there are no missing values.
-fn drawn_sides(sorted: &SortedRows, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
+fn drawn_sides(sorted: &SortedLists, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
     let border = node.drawn(feature).unwrap_or(0) as u32;
     [true, false].map(|missing_left| {
         let candidate = Candidate { feature: feature as u32, border, missing_left, gain: 0.0, rank: 0.0 };
@@ -273,7 +273,7 @@ fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
 /// Finds the split with the largest gain summed over the nodes.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 pub fn find_level_split(
-    sorted: &SortedRows,
+    sorted: &SortedLists,
     nodes: &[SearchNode],
     places: &[NodeRows],
     features: &[CodedFeature],
@@ -318,7 +318,7 @@ pub fn find_level_split(
 #[inline(always)]
 #[allow(clippy::too_many_arguments)]
 fn level_scores(
-    sorted: &SortedRows,
+    sorted: &SortedLists,
     block: usize,
     features: &[CodedFeature],
     nodes: &[SearchNode],
