@@ -1,6 +1,6 @@
 """Lays out the documentation's site, and checks the links of what it is made of.
 
-python .ci/site.py check          fails on a link in a Markdown file that leads nowhere, and on a page that the menu lacks
+python .ci/site.py check          fails on a link in a Markdown file that leads nowhere, and a page that the menu lacks
 python .ci/site.py lay OUT        writes the pages for MkDocs into OUT (.ci/mkdocs.yml)
     [--executed]                  with what each example prints
 

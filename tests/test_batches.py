@@ -24,6 +24,11 @@ from tests.test_row_key import CATEGORIES, FITS, NUMBERS, table
 HAS_BATCHES = hasattr(pl.LazyFrame, "collect_batches")
 needs_batches = pytest.mark.skipif(not HAS_BATCHES, reason="this Polars has no collect_batches")
 BOOSTED = [name for name, (fit, _, _) in FITS.items() if fit is tg.fit_gbdt]
+FORESTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "classes": (("class", *NUMBERS, *CATEGORIES), {"trees": 6, "weight": "w"}),
+    "numbers": (("y", *NUMBERS), {"trees": 5, "permutation_importance": True, "bins": 256}),
+    "few": (("y", "city", "a"), {"trees": 3, "bootstrap": False, "border_sample": 100}),
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +63,29 @@ def test_batches_change_no_byte(frame: pl.DataFrame, file: Path, tmp_path: Path,
         assert pl.scan_parquet(file).taiga.fit_gbdt(*columns, **params, **way).to_bytes() == model.to_bytes(), way
         assert list(tmp_path.iterdir()) == []
     assert frame.taiga.fit_gbdt(*columns, **params, batches=64).to_bytes() == model.to_bytes()
+
+
+@needs_batches
+@pytest.mark.parametrize("name", FORESTS)
+def test_batches_change_no_byte_of_a_forest(frame: pl.DataFrame, file: Path, name: str) -> None:
+    """Of a frame in memory and of a file, in batches of any size, on any threads."""
+    columns, params = FORESTS[name]
+    model = frame.taiga.fit_forest(*columns, **params)
+    for batches, n_threads in [(True, None), (137, 2), (1_499, 1), (10**9, 2)]:
+        made = pl.scan_parquet(file).taiga.fit_forest(*columns, **params, batches=batches, n_threads=n_threads)
+        assert made == model, batches
+    assert frame.taiga.fit_forest(*columns, **params, batches="auto") == model
+
+
+@needs_batches
+def test_a_forest_that_ranks_values_is_not_fitted_in_batches(frame: pl.DataFrame) -> None:
+    for splitter in ("exact", "random"):
+        with pytest.raises(
+            pl.exceptions.ComputeError, match=f'^fit_forest: parameter `splitter`: "{splitter}".*leave out'
+        ):
+            frame.lazy().taiga.fit_forest("y", "a", splitter=splitter, batches=True)
+    whole = frame.taiga.fit_forest("y", "a", splitter="exact", trees=3)
+    assert frame.lazy().taiga.fit_forest("y", "a", splitter="exact", trees=3, batches="auto") == whole
 
 
 @needs_batches

@@ -59,7 +59,8 @@ class _Fit:
         self.own = _taiga.BatchedFit(given.spill)
         everything = pl.struct([*call.columns, *call.parts, *call.selected]).alias(_INPUT)
         schema = frame.select(everything).collect_schema()
-        kwargs = {"number": self.own.number, "fit": call.kwargs, "auto": self.batches == "auto"}
+        auto = self.batches == "auto"
+        kwargs = {"number": self.own.number, "learner": call.problems.function, "fit": call.kwargs, "auto": auto}
         # That there is a model is what is wrong; which one is nothing to the error.
         models = [pl.lit(None, dtype=pl.Binary) for _ in call.models]
         begin = _plugin.whole("batches_begin", [pl.col(_INPUT), *models], kwargs)

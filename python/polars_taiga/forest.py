@@ -180,6 +180,21 @@ def fit_forest(
     >>> df.with_columns(p=tg.predict(model)).filter(pl.col("p") > 0.5).height
     50
     """
+    roles = {"weight": weight, "row_key": row_key}
+    return forest_call(target, features, roles, params, collective, progress, on_error, metadata).expr()
+
+
+def forest_call(
+    target: IntoColumn,
+    features: tuple[IntoColumns, ...],
+    roles: dict[str, IntoColumns | None],
+    params: Mapping[str, object],
+    collective: Collective | None,
+    progress: bool | None,
+    on_error: OnError,
+    metadata: Metadata | None,
+) -> _fit.Call:
+    """What a fit of a forest reads, and what is said of it; what is wrong with it is raised."""
     problems = _fit.Problems("fit_forest")
     columns = _fit.features(problems, target, features)
     if not columns and not problems.found:
@@ -188,15 +203,14 @@ def fit_forest(
     selected = Selected()
     named = selected.out_of(problems, params)
     text = _fit.params_json(problems, named, ForestParams, _taiga.forest_problems)
-    roles: dict[str, IntoColumns | None] = {"target": target, "weight": weight, "row_key": row_key}
     return _fit.call(
         problems,
         columns,
-        roles,
+        {"target": target, **roles},
         text,
         selected=selected,
         progress=progress,
         on_error=on_error,
         metadata=metadata,
         training=_fit.Training(collective=collective),
-    ).expr()
+    )

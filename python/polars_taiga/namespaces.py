@@ -27,7 +27,7 @@ from polars_taiga.encoding import (
     target_encode,
     woe,
 )
-from polars_taiga.forest import ForestParams, fit_forest
+from polars_taiga.forest import ForestParams, fit_forest, forest_call
 from polars_taiga.gbdt import GbdtParams, fit_call, fit_gbdt
 from polars_taiga.importance import ImportanceParams, importance
 from polars_taiga.linear import LinearParams, fit_sparse_lr
@@ -346,13 +346,21 @@ class _Fits:
         """The frame as a query."""
         raise NotImplementedError
 
-    def _may_be_in_batches(self, batches: Batches) -> bool:
+    def _may_be_in_batches(self, batches: bool | int | str) -> bool:
         """Whether `batches` may come to a fit in batches."""
         return batches is not False
 
     def _fitted(self, expr: pl.Expr, engine: Engine) -> Model | None:
         value = self._value(expr, engine)
         return None if value is None else Model(value)
+
+    def _fitted_in(self, given: BatchesCall, engine: Engine) -> Model | None:
+        """The model of a fit that may be one in batches."""
+        may = self._may_be_in_batches(given.batches)
+        done, value = given.fit(self._lazy(), engine) if may else (False, None)
+        if done:
+            return None if value is None else Model(value)
+        return self._fitted(given.call.expr(), engine)
 
     @shows(ValidateParams)
     def cross_validate(
@@ -504,11 +512,7 @@ class _Fits:
         call = fit_call(
             target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
         )
-        in_batches = BatchesCall(call, batches, spill)
-        done, value = in_batches.fit(self._lazy(), engine) if self._may_be_in_batches(batches) else (False, None)
-        if done:
-            return None if value is None else Model(value)
-        return self._fitted(call.expr(), engine)
+        return self._fitted_in(BatchesCall(call, batches, spill), engine)
 
     @overload
     def fit_forest(
@@ -521,6 +525,7 @@ class _Fits:
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
         engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model: ...
@@ -536,6 +541,7 @@ class _Fits:
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
         engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model | None: ...
@@ -551,26 +557,18 @@ class _Fits:
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
         engine: Engine = "auto",
         **params: Unpack[ForestParams],
     ) -> Model | None:
         """Fit by `tg.fit_forest`: collect the query of a lazy frame, and return the model; `None` where `on_error`
-        makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
+        makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by. `batches`: whether the query is
+        run in batches, as in `fit_gbdt`; a forest keeps two bytes of each numeric value, and splitters that rank values
+        are an error.
         """
-        return self._fitted(
-            fit_forest(
-                target,
-                *features,
-                weight=weight,
-                row_key=row_key,
-                on_error=on_error,
-                collective=collective,
-                progress=progress,
-                metadata=metadata,
-                **params,
-            ),
-            engine,
-        )
+        roles = {"weight": weight, "row_key": row_key}
+        call = forest_call(target, features, roles, params, collective, progress, on_error, metadata)
+        return self._fitted_in(BatchesCall(call, batches, None), engine)
 
     @overload
     def fit_sparse_lr(
@@ -789,7 +787,7 @@ class TaigaDataFrame(_Fits):
     def _lazy(self) -> pl.LazyFrame:
         return self._frame.lazy()
 
-    def _may_be_in_batches(self, batches: Batches) -> bool:
+    def _may_be_in_batches(self, batches: bool | int | str) -> bool:
         # What is in memory has room there.
         return batches is not False and batches != "auto"
 

@@ -16,11 +16,11 @@ use crate::columns::{self, Numbers, is_listed, number_type};
 use crate::errors;
 use crate::export::{Answer, Length, export};
 use crate::fit::{COMPUTED, Fields, FitKwargs, OnError, Parts, Wanted};
-use crate::gbdt;
 use crate::model::python_error;
 use crate::monitor::{self, Watch};
 use crate::row_key::has_key;
 use crate::schema::InputSchema;
+use crate::{forest, gbdt};
 use polars::prelude::*;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
@@ -30,15 +30,15 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use taiga_engine::dataset::{BatchedTable, FeatureBatches, Monitor};
+use taiga_engine::dataset::{BatchedTable, Batches, FeatureBatches, Monitor};
 use taiga_engine::device::DeviceSet;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions};
+use taiga_engine::learners::forest::ForestParams;
+use taiga_engine::learners::forest::params::Splitter;
 use taiga_engine::parallel::fork::PerProcess;
 use taiga_engine::parallel::{interrupt, pools};
 use taiga_engine::spill::SpillFolder;
 use taiga_engine::{Error, column, memory};
-
-const FUNCTION: &str = "fit_gbdt";
 
 /// About so many bytes are a batch, unless somebody says how many rows.
 const BATCH_BYTES: usize = 32 << 20;
@@ -60,10 +60,83 @@ struct BatchedFit {
     taken: Mutex<Option<Series>>,
 }
 
+/// The learners that fit in batches, as functions are called.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Learner {
+    FitGbdt,
+    FitForest,
+}
+
+impl Learner {
+    fn function(self) -> &'static str {
+        match self {
+            Learner::FitGbdt => "fit_gbdt",
+            Learner::FitForest => "fit_forest",
+        }
+    }
+}
+
+/// A learner's parameters.
+enum Params {
+    Gbdt(BoostingParams),
+    Forest(ForestParams),
+}
+
+impl Params {
+    /// The parameters of a fit, held against the type of its input.
+    fn checked(learner: Learner, input: &DataType, kwargs: &FitKwargs) -> PolarsResult<Params> {
+        match learner {
+            Learner::FitGbdt => gbdt::checked(input, kwargs).map(Params::Gbdt),
+            Learner::FitForest => forest::checked(input, kwargs).map(Params::Forest),
+        }
+    }
+
+    fn categorical(&self) -> &[String] {
+        match self {
+            Params::Gbdt(params) => &params.categorical,
+            Params::Forest(params) => &params.categorical,
+        }
+    }
+
+    fn device(&self) -> &str {
+        match self {
+            Params::Gbdt(params) => &params.device,
+            Params::Forest(params) => &params.device,
+        }
+    }
+
+    /// About what a fit keeps of each value that comes in batches, in bytes.
+    fn value_bytes(&self) -> u64 {
+        match self {
+            Params::Gbdt(_) => 1,
+            Params::Forest(_) => 2,
+        }
+    }
+
+    /// Fits to a table some of whose features come in `batches`; the model's bytes.
+    fn fit(&self, parts: &Parts, kwargs: &FitKwargs, batches: Option<Batches<'_>>) -> PolarsResult<Vec<u8>> {
+        match self {
+            Params::Gbdt(params) => {
+                let options = FitOptions { batches, ..FitOptions::default() };
+                let mut model = gbdt::fit_with(parts, params.clone(), kwargs, Wanted::Model, options)?;
+                model.provenance.metadata = kwargs.metadata()?;
+                Ok(model.to_bytes())
+            }
+            Params::Forest(params) => {
+                let mut forest = forest::fit_with(parts, params.clone(), kwargs, Wanted::Model, (None, batches))?;
+                forest.provenance.metadata = kwargs.metadata()?;
+                Ok(forest.to_bytes())
+            }
+        }
+    }
+}
+
 /// What the types say of a fit.
 struct Begun {
+    learner: Learner,
     kwargs: FitKwargs,
-    params: BoostingParams,
+    params: Params,
     /// What is read, without rows.
     empty: Series,
     /// Of each feature, whether it is kept whole.
@@ -91,6 +164,7 @@ fn fit_of(number: u64) -> PolarsResult<Arc<BatchedFit>> {
 #[derive(Deserialize)]
 struct BeginKwargs {
     number: u64,
+    learner: Learner,
     fit: FitKwargs,
     /// Whether it is told later, if the fit is to be in batches.
     auto: bool,
@@ -111,9 +185,9 @@ fn begin_field(_: &[Field], _: BeginKwargs) -> PolarsResult<Field> {
 
 /// Checks a fit, and gives the names of the fields of its input that are features to be kept whole.
 fn batches_begin(inputs: &[Series], kwargs: BeginKwargs) -> Answer {
-    monitor::expression(FUNCTION, false, || {
+    monitor::expression(kwargs.learner.function(), false, || {
         let fit = fit_of(kwargs.number)?;
-        let (begun, names) = Begun::new(inputs, kwargs.fit)?;
+        let (begun, names) = Begun::new(inputs, kwargs.learner, kwargs.fit)?;
         if let Some(problem) = begun.problem.as_ref().filter(|_| !kwargs.auto) {
             return Err(errors::data(problem));
         }
@@ -130,8 +204,10 @@ fn take_field(_: &[Field], _: TakeKwargs) -> PolarsResult<Field> {
 
 /// Takes rows.
 fn batches_take(inputs: &[Series], kwargs: TakeKwargs) -> Answer {
-    monitor::expression(FUNCTION, false, || {
-        *locked(&fit_of(kwargs.number)?.taken) = Some(inputs[0].clone());
+    let fit = fit_of(kwargs.number);
+    let learner = fit.as_ref().ok().and_then(|fit| Some(locked(&fit.begun).as_ref()?.learner));
+    monitor::expression(learner.map_or("batches", Learner::function), false, || {
+        *locked(&fit?.taken) = Some(inputs[0].clone());
         Ok(BooleanChunked::from_slice(GIVEN.into(), &[true]).into_series())
     })
 }
@@ -139,7 +215,7 @@ fn batches_take(inputs: &[Series], kwargs: TakeKwargs) -> Answer {
 export!(batches_take, take_field, TakeKwargs, Length::One);
 
 /// What a fit is asked for that is not done in batches: an error's text, naming the parameter.
-fn problem(kwargs: &FitKwargs, params: &BoostingParams, fields: &InputSchema, init_model: bool) -> PolarsResult<Option<String>> {
+fn problem(kwargs: &FitKwargs, params: &Params, fields: &InputSchema, init_model: bool) -> PolarsResult<Option<String>> {
     let not_yet =
         |name: &str, what: &str| Ok(Some(format!("parameter `{name}`: {what} is not fitted in batches yet: leave out `batches`")));
     if init_model {
@@ -157,19 +233,24 @@ fn problem(kwargs: &FitKwargs, params: &BoostingParams, fields: &InputSchema, in
     if fields.has("row_key") {
         return not_yet("row_key", "a table in the order of its keys");
     }
-    if let DeviceSet::Cuda(_) = DeviceSet::parse(&params.device).map_err(errors::compute)? {
-        return not_yet("device", &format!("{:?}: a table on a GPU", params.device));
+    if let Params::Forest(ForestParams { splitter: splitter @ (Splitter::Exact | Splitter::Random), .. }) = params {
+        let splitter = if *splitter == Splitter::Exact { "exact" } else { "random" };
+        return not_yet("splitter", &format!("{splitter:?}, which ranks all values of a feature,"));
+    }
+    let device = params.device();
+    if let DeviceSet::Cuda(_) = DeviceSet::parse(device).map_err(errors::compute)? {
+        return not_yet("device", &format!("{device:?}: a table on a GPU"));
     }
     Ok(None)
 }
 
 impl Begun {
     /// Checks what types and parameters tell; beside it the names of the fields that are features to be kept whole.
-    fn new(inputs: &[Series], kwargs: FitKwargs) -> PolarsResult<(Begun, Vec<String>)> {
+    fn new(inputs: &[Series], learner: Learner, kwargs: FitKwargs) -> PolarsResult<(Begun, Vec<String>)> {
         let empty = inputs[0].clear();
-        let params = gbdt::checked(empty.dtype(), &kwargs)?;
+        let params = Params::checked(learner, empty.dtype(), &kwargs)?;
         let problem = problem(&kwargs, &params, &InputSchema::new(empty.dtype())?, inputs.len() > 1)?;
-        let is_whole = |s: &Series| is_listed(s.dtype()) || params.categorical.iter().any(|name| name == s.name().as_str());
+        let is_whole = |s: &Series| is_listed(s.dtype()) || params.categorical().iter().any(|name| name == s.name().as_str());
         let (mut whole, mut names, mut row_bytes) = (vec![], vec![], 0);
         for field in Fields::of_features(&empty)? {
             let name = field.name().to_string();
@@ -182,7 +263,7 @@ impl Begun {
             }
             whole.resize(whole.len() + own.len(), kept);
         }
-        Ok((Begun { kwargs, params, empty, whole, row_bytes, problem }, names))
+        Ok((Begun { learner, kwargs, params, empty, whole, row_bytes, problem }, names))
     }
 
     /// The numbers of the features that come in batches.
@@ -273,7 +354,7 @@ impl FeatureBatches for Passes<'_> {
     fn read(&self, visit: &mut dyn FnMut(&[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
         let pass = Python::attach(|py| self.feed.call0(py)).map_err(|error| self.noted(error))?;
         let (pass, rows) = (Pass(pass), self.parts.target.len());
-        let watch = Watch::new(FUNCTION, "rows read", self.begun.kwargs.progress);
+        let watch = Watch::new(self.begun.learner.function(), "rows read", self.begun.kwargs.progress);
         let (mut first, mut is_target) = (0, rows > 0);
         let target = &self.parts.target;
         let named = self.parts.features.iter().position(|s| s.name() == target.name() && s.dtype() == target.dtype());
@@ -301,7 +382,7 @@ impl FeatureBatches for Passes<'_> {
     }
 }
 
-/// A fit of boosted trees whose features come in batches.
+/// A fit whose features come in batches.
 #[pyclass(frozen, name = "BatchedFit")]
 pub struct PyBatchedFit(Arc<BatchedFit>);
 
@@ -345,7 +426,7 @@ impl PyBatchedFit {
     /// a fit keeps of it. True where the system does not say how much there is.
     fn has_room(&self, rows: u64) -> PyResult<bool> {
         let begun = self.begun()?;
-        let row = memory::sum(&[2 * begun.row_bytes as u64, begun.whole.len() as u64, ROW_BYTES]);
+        let row = memory::sum(&[2 * begun.row_bytes as u64, begun.params.value_bytes() * begun.whole.len() as u64, ROW_BYTES]);
         Ok(memory::available().is_none_or(|left| memory::product(&[rows, row]) <= left))
     }
 
@@ -366,7 +447,7 @@ impl BatchedFit {
     /// The bytes of the model, and what Python has raised.
     fn run(&self, begun: &Begun, feed: &Py<PyAny>) -> (PolarsResult<Option<Vec<u8>>>, Option<PyErr>) {
         let mut raised = None;
-        let made = monitor::expression(FUNCTION, true, || {
+        let made = monitor::expression(begun.learner.function(), true, || {
             pools::keep_to_this_thread();
             if let Some(problem) = &begun.problem {
                 return Err(errors::data(problem));
@@ -379,10 +460,7 @@ impl BatchedFit {
             let bytes = begun.kwargs.on_error.apply(&parts.target, |_| {
                 let table = BatchedTable::new(&passes, begun.batched(), parts.target.len(), self.spill.as_ref());
                 let batches = (!table.batches().columns().is_empty()).then(|| table.batches());
-                let options = FitOptions { batches, ..FitOptions::default() };
-                let mut model = gbdt::fit_with(&parts, begun.params.clone(), &begun.kwargs, Wanted::Model, options)?;
-                model.provenance.metadata = begun.kwargs.metadata()?;
-                Ok(model.to_bytes())
+                begun.params.fit(&parts, &begun.kwargs, batches)
             });
             raised = locked(&passes.raised).take();
             Ok(crate::fit::binary_series("model", bytes?))

@@ -10,7 +10,7 @@ use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use taiga_engine::dataset::OwnRows;
+use taiga_engine::dataset::{Batches, OwnRows};
 use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::params::Criterion;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input};
@@ -45,11 +45,20 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 fn fit(parts: &Parts, params: ForestParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Forest> {
     let (categorical, given) = (params.categorical.clone(), params.clone());
     let description = || Description::new("fit_forest", &given.to_json(), None);
-    kwargs.with_others(parts, wanted, &categorical, description, |parts, own| fit_own(parts, params, kwargs, wanted, own))
+    kwargs.with_others(parts, wanted, &categorical, description, |parts, own| fit_with(parts, params, kwargs, wanted, (own, None)))
 }
 
-/// Fits a forest on one table, of whose features these are the `own` rows, where there are others.
-fn fit_own(parts: &Parts, mut params: ForestParams, kwargs: &FitKwargs, wanted: Wanted, own: Option<OwnRows<'_>>) -> PolarsResult<Forest> {
+/// Fits a forest on one table, of whose features these are the `own` rows, where there are others, and some come in `batches`.
+///
+/// # Errors
+/// What is wrong with the table, and the engine's.
+pub fn fit_with(
+    parts: &Parts,
+    mut params: ForestParams,
+    kwargs: &FitKwargs,
+    wanted: Wanted,
+    (own, batches): (Option<OwnRows<'_>>, Option<Batches<'_>>),
+) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
     let target = TargetColumn::new(&parts.target, loss, by, params.positive.as_ref())?;
     if params.criterion == Criterion::Auto {
@@ -67,8 +76,11 @@ fn fit_own(parts: &Parts, mut params: ForestParams, kwargs: &FitKwargs, wanted: 
     };
     let fitted = match wanted {
         Wanted::Model => {
-            let own = own.unwrap_or(OwnRows::whole(parts.target.len()));
-            forest::fit_together(&input, &params, own, &Watch::new("fit_forest", "trees", kwargs.progress))
+            let watch = Watch::new("fit_forest", "trees", kwargs.progress);
+            match batches {
+                Some(batches) => forest::fit_in_batches(&input, &params, batches, &watch),
+                None => forest::fit_together(&input, &params, own.unwrap_or(OwnRows::whole(parts.target.len())), &watch),
+            }
         }
         Wanted::Constant => forest::constant(&input, &params),
     };

@@ -2,6 +2,7 @@
 //! the contract's table of fits ([`contract`]), and comparisons of devices ([`devices`], `gpu`).
 
 pub mod allocator;
+pub mod batches;
 pub mod continued;
 pub mod contract;
 pub mod devices;

@@ -5,7 +5,7 @@ use super::registry::Family;
 use crate::device::predict::{ExplainerCopies, ForestCopy, PlacedForest};
 use crate::device::{Chosen, check_on_cpu, check_present};
 use std::sync::Arc;
-use taiga_core::dataset::OwnRows;
+use taiga_core::dataset::{Batches, OwnRows};
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::forest as core;
@@ -47,6 +47,46 @@ pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn M
     // A device that is not there is told before any work.
     check_present(&params.device)?;
     core::fit(input, params, &Chosen::new(&params.device, monitor), monitor)
+}
+
+/// Fits as [`fit`] does, to a table some of whose numeric features come in batches, and have no rows in `input`: of each value the fit keeps two
+/// bytes.
+///
+/// # Errors
+/// As [`fit`]; those of the batches; for a GPU as `device`, and for splitters that rank values.
+///
+/// ```
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::{BatchedTable, FeatureBatches};
+/// use taiga_engine::learners::forest::{ForestParams, Input, Quiet, Target, fit, fit_in_batches};
+///
+/// struct Halves(Vec<f64>);
+/// impl FeatureBatches for Halves {
+///     fn read(&self, visit: &mut dyn FnMut(&[Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
+///         self.0.chunks(100).try_for_each(|rows| visit(&[Column::from_f64("x", rows)]))
+///     }
+/// }
+/// let x = Halves((0..200).map(f64::from).collect());
+/// let y: Vec<f64> = x.0.iter().map(|x| x * x).collect();
+/// let input = |rows: &'static str| Input {
+///     features: vec![Column::from_f64("x", if rows == "none" { &[] } else { &x.0 })],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+/// };
+/// let params = ForestParams { trees: 5, ..Default::default() };
+/// let table = BatchedTable::new(&x, vec![0], 200, None);
+/// let forest = fit_in_batches(&input("none"), &params, table.batches(), &Quiet).unwrap();
+/// assert!(forest.to_bytes() == fit(&input("all"), &params, &Quiet).unwrap().to_bytes());
+/// ```
+pub fn fit_in_batches(
+    input: &core::Input<'_>,
+    params: &core::ForestParams,
+    batches: Batches<'_>,
+    monitor: &dyn Monitor,
+) -> Result<core::Forest> {
+    check_on_cpu(&params.device, "`batches`: a table on a GPU is not fitted in batches yet")?;
+    core::fit_in_batches(input, params, batches, &Chosen::new("cpu", monitor), monitor)
 }
 
 /// Fits as [`fit`] does, together with other processes: each has the numeric features of its `own` rows, all else of all rows, and gets the

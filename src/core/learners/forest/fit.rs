@@ -10,13 +10,14 @@ use self::fixed_point::{fixed_weights, numbers};
 use self::grow::ForestFit;
 use super::impurity::{BinaryImpurity, ClassImpurity, Logs};
 use super::oob::Truth;
-use super::params::Criterion;
+use super::params::{Criterion, Splitter};
 use super::steps::{ForestDevices, Targets};
+use super::table::FeatureRows;
 use super::{Forest, ForestParams, Input, Monitor, Target};
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
 use crate::dataset::target::{self, TargetData};
-use crate::dataset::{self, OwnRows, checks, own_rows};
+use crate::dataset::{self, Batches, OwnRows, checks, own_rows};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::parallel::pools;
@@ -39,6 +40,24 @@ pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevice
     fit_together(input, params, OwnRows::whole(input.target.rows()), devices, monitor)
 }
 
+/// Fits as [`fit`] does, to a table some of whose numeric features come in batches, and have no rows in `input`.
+///
+/// # Errors
+/// As [`fit`]; those of the batches; [`Error::Parameter`] where values are ranked, which takes all of them at once.
+pub fn fit_in_batches(
+    input: &Input<'_>,
+    params: &ForestParams,
+    batches: Batches<'_>,
+    devices: &impl ForestDevices,
+    monitor: &dyn Monitor,
+) -> Result<Forest> {
+    params.validate()?;
+    if params.splitter != Splitter::Histogram {
+        return Err(Error::parameter("batches", "splitter=\"exact\" and \"random\" rank all values of a feature: use \"histogram\""));
+    }
+    fit_rows(input, params, FeatureRows { own: OwnRows::whole(input.target.rows()), batches: Some(batches) }, devices, monitor)
+}
+
 /// Fits as [`fit`] does, together with other processes: each has the numeric features of its `own` rows, and all else of all rows, and gets the
 /// forest that one process would make of all of them.
 ///
@@ -52,12 +71,23 @@ pub fn fit_together(
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
     params.validate()?;
-    let table = input.table();
+    fit_rows(input, params, FeatureRows { own, batches: None }, devices, monitor)
+}
+
+/// Fits to a table whose numeric features are where `at` says.
+fn fit_rows(
+    input: &Input<'_>,
+    params: &ForestParams,
+    at: FeatureRows<'_>,
+    devices: &impl ForestDevices,
+    monitor: &dyn Monitor,
+) -> Result<Forest> {
+    let (table, own) = (input.table(), at.own);
     checks::check_one_target(&table, "fit_forest")?;
     if !own.is_whole() {
         own_rows::begin(&own, params, Map::new(), &own_rows::schema(&table), table.target.rows())?;
     }
-    let rows = checks::check_table_of(&table, own.count, &[])?;
+    let rows = checks::check_table_of(&table, own.count, at.batched())?;
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
     }
@@ -65,7 +95,7 @@ pub fn fit_together(
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
     let pool = ThreadPool::of_fit(asked.min(work).max(1), !own.is_whole())?;
-    let forest = pool.enter(|| fit_on(&pool, &table, params, own, devices, monitor))?;
+    let forest = pool.enter(|| fit_on(&pool, &table, params, at, devices, monitor))?;
     own_rows::end(&own, rows, || forest.to_bytes()).map(|()| forest)
 }
 
@@ -84,7 +114,7 @@ fn fit_on(
     pool: &ThreadPool,
     table: &dataset::Input<'_>,
     params: &ForestParams,
-    own: OwnRows<'_>,
+    at: FeatureRows<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
@@ -106,10 +136,10 @@ fn fit_on(
     let data = TargetData::new(table, values, &params.class_weight)?;
     if let Some(rows) = data.rows_that_count() {
         drop(data);
-        return without_weightless(pool, table, rows, params, own, devices, monitor);
+        return without_weightless(pool, table, rows, params, at, devices, monitor);
     }
     let interrupted = || monitor.interrupted();
-    let mut fit = ForestFit { pool, table, params, own, criterion, devices, monitor, gain_unit: 1.0 };
+    let mut fit = ForestFit { pool, table, params, rows: at, criterion, devices, monitor, gain_unit: 1.0 };
     let draws = params.bootstrap.draws(table.target.rows()).unwrap_or(table.target.rows());
     let (weights, fixed_unit) = data.weights.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
     let unit = fixed_unit * data.weight_unit;
@@ -151,14 +181,16 @@ fn without_weightless(
     table: &dataset::Input<'_>,
     rows: Vec<usize>,
     params: &ForestParams,
-    own: OwnRows<'_>,
+    at: FeatureRows<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
-    let counted = Counted::of_own(table, &own, rows)?;
+    let counted = Counted::of_own(table, &at.own, rows)?;
     let weighty = counted.input();
     checks::check_rows(counted.rows.len(), None, &weighty.target_name)?;
-    let mut forest = fit_on(pool, &weighty, params, own.among(&counted.rows), devices, monitor)?;
+    let batches = at.batches.as_ref().map(|batches| batches.of_rows(&counted.rows));
+    let among = FeatureRows { own: at.own.among(&counted.rows), batches };
+    let mut forest = fit_on(pool, &weighty, params, among, devices, monitor)?;
     let all = table.target.rows();
     for predictions in forest.oob.iter_mut().flat_map(|o| &mut o.predictions) {
         let own = std::mem::replace(predictions, vec![f64::NAN; all]);

@@ -34,7 +34,7 @@ mod together;
 mod validate;
 
 pub use apply::Predictor;
-pub use fit::{constant, fit, fit_together};
+pub use fit::{constant, fit, fit_in_batches, fit_together};
 pub use model::{Forest, OutOfBag, Tree};
 pub use params::ForestParams;
 

@@ -5,9 +5,8 @@ use super::params::{ForestParams, Splitter};
 use super::together;
 use crate::column::categories::{Categories, CategoryNames};
 use crate::column::{Column, FeatureType};
-use crate::dataset::Input;
-use crate::dataset::OwnRows;
-use crate::dataset::coded::code_features;
+use crate::dataset::coded::{code_batches, code_features};
+use crate::dataset::{Batches, Input, OwnRows};
 use crate::error::{Error, Result};
 use crate::pages;
 use crate::parallel::thread_pool::ThreadPool;
@@ -19,6 +18,22 @@ use std::sync::{Mutex, PoisonError};
 
 /// The most categories of a feature; the rest are one more.
 pub const MOST_CATEGORIES: usize = 254;
+
+/// Where the rows of a table's numeric features are.
+#[derive(Clone, Copy)]
+pub struct FeatureRows<'a> {
+    /// Those that this process has.
+    pub own: OwnRows<'a>,
+    /// What of the features comes in batches.
+    pub batches: Option<Batches<'a>>,
+}
+
+impl FeatureRows<'_> {
+    /// Returns the features that come in batches, by their numbers, ascending.
+    pub fn batched(&self) -> &[u32] {
+        self.batches.as_ref().map_or(&[], Batches::columns)
+    }
+}
 
 /// The training table.
 pub struct CodeTable<C> {
@@ -56,18 +71,23 @@ fn by_feature<C: Code, R: Send>(
     Ok((made.into_iter().collect::<Result<_>>()?, codes))
 }
 
-/// Codes by borders, and by categories: of all rows, of whose numbers this process has its `own`.
+/// Codes by borders, and by categories, of all rows.
 pub fn binned(
     pool: &ThreadPool,
     input: &Input<'_>,
-    own: &OwnRows<'_>,
+    FeatureRows { own, batches }: &FeatureRows<'_>,
     params: &BorderParams,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<CodeTable<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
-    for (f, coded) in code_features(input, own, params, pool, interrupted)? {
+    let coded = match batches {
+        Some(batches) => code_batches(input, *batches, params, pool, interrupted)?,
+        None => code_features(input, own, params, pool, interrupted)?,
+    };
+    for (f, coded) in coded {
         borders[f as usize] = Some((coded.borders, coded.missing_bin));
     }
+    let is_batched = |f: usize| batches.as_ref().is_some_and(|batches| batches.place(f as u32).is_some());
     let rows = input.target.rows();
     let (features, mut codes) = by_feature(pool, input.features.len(), rows, interrupted, |f, codes: &mut [u8]| {
         let column = &input.features[f];
@@ -77,20 +97,55 @@ pub fn binned(
         }
         // A feature that can't split has the code 0 everywhere.
         let Some((borders, missing_bin)) = borders[f].clone() else { return Ok(Coded { meaning: Meaning::Bins(vec![]), first: 1 }) };
-        let (quantizer, mut scratch) = (Quantizer::new(&borders), QuantizerScratch::default());
-        let codes = &mut codes[own.range()];
-        for start in (0..own.count).step_by(PIECE) {
-            let n = PIECE.min(own.count - start);
-            quantizer.codes(column, start, n, missing_bin as usize, &mut codes[start..start + n], 1, &mut scratch);
+        if !is_batched(f) {
+            write_codes(column, &borders, missing_bin, &mut codes[own.range()]);
         }
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
+    if let Some(batches) = batches {
+        code_rows(pool, *batches, &borders, rows, &mut codes, interrupted)?;
+    }
     if !own.is_whole() {
         let numeric: Vec<usize> = (0..features.len()).filter(|f| !features[*f].is_categorical()).collect();
         together::gather_codes(own, &numeric, rows, &mut codes)?;
     }
     let by_row = transposed(pool, &codes, features.len(), rows)?;
     Ok(CodeTable { features, codes, by_row })
+}
+
+/// Writes the codes of all rows of a column.
+fn write_codes(column: &Column<'_>, borders: &[f64], missing_bin: bool, codes: &mut [u8]) {
+    let (quantizer, mut scratch) = (Quantizer::new(borders), QuantizerScratch::default());
+    for (start, codes) in (0..).step_by(PIECE).zip(codes.chunks_mut(PIECE)) {
+        quantizer.codes(column, start, codes.len(), missing_bin as usize, codes, 1, &mut scratch);
+    }
+}
+
+/// Writes the codes of what comes in batches, in one pass over these, among those of `rows` rows feature after feature. `borders`: of each
+/// feature, and whether missing values have a code of their own; none of one that can't split.
+fn code_rows(
+    pool: &ThreadPool,
+    batches: Batches<'_>,
+    borders: &[Option<(Vec<f64>, bool)>],
+    rows: usize,
+    codes: &mut [u8],
+    interrupted: &(dyn Fn() -> bool + Sync),
+) -> Result<()> {
+    let of_features: Vec<Mutex<&mut [u8]>> = codes.chunks_mut(rows).map(Mutex::new).collect();
+    batches.read(pool, interrupted, &mut |first, columns| {
+        pool.deal(
+            columns.len(),
+            || (),
+            |(), k| {
+                let (column, f) = (&columns[k], batches.columns()[k] as usize);
+                if let Some((borders, missing_bin)) = &borders[f] {
+                    let mut codes = of_features[f].lock().unwrap_or_else(PoisonError::into_inner);
+                    write_codes(column, borders, *missing_bin, &mut codes[first..first + column.len()]);
+                }
+            },
+        );
+        Ok(())
+    })
 }
 
 /// Codes row after row, from those feature after feature.

@@ -52,6 +52,7 @@ mod encoding {
 }
 
 mod forest {
+    mod batches;
     mod envelope;
     mod fit;
     mod grow;

@@ -2,7 +2,7 @@
 //! of bag, and the forest that they become.
 
 use crate::collective::pulse::with_pulse;
-use crate::dataset::{self, OwnRows};
+use crate::dataset;
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::learners::forest::codes::{Code, Meaning, Rank, View};
@@ -11,7 +11,7 @@ use crate::learners::forest::impurity::Impurity;
 use crate::learners::forest::oob::{self, Truth, Walker};
 use crate::learners::forest::params::{Criterion, Splitter};
 use crate::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, Limits, Targets};
-use crate::learners::forest::table::{self, CodeTable};
+use crate::learners::forest::table::{self, CodeTable, FeatureRows};
 use crate::learners::forest::together::{self, Measured};
 use crate::learners::forest::{Forest, ForestParams, Monitor, bootstrap};
 use crate::memory::{self, Reservation, product, sum};
@@ -27,8 +27,8 @@ pub(super) struct ForestFit<'a, 'c, D> {
     pub(super) pool: &'a ThreadPool,
     pub(super) table: &'a dataset::Input<'c>,
     pub(super) params: &'a ForestParams,
-    /// The rows of the numeric features that this process has.
-    pub(super) own: OwnRows<'a>,
+    /// Where the rows of the numeric features are.
+    pub(super) rows: FeatureRows<'a>,
     pub(super) criterion: Criterion,
     pub(super) devices: &'a D,
     pub(super) monitor: &'a dyn Monitor,
@@ -84,15 +84,15 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
-                let table = table::binned(self.pool, self.table, &self.own, &self.params.border_params(), interrupted)?;
+                let table = table::binned(self.pool, self.table, &self.rows, &self.params.border_params(), interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Exact => {
-                let table = table::ranked::<u32>(self.pool, self.table, &self.own, self.params, interrupted)?;
+                let table = table::ranked::<u32>(self.pool, self.table, &self.rows.own, self.params, interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
             Splitter::Random => {
-                let table = table::ranked::<Rank>(self.pool, self.table, &self.own, self.params, interrupted)?;
+                let table = table::ranked::<Rank>(self.pool, self.table, &self.rows.own, self.params, interrupted)?;
                 self.grow(kind, targets, &truth, unit, &table, place, interrupted)
             }
         }
@@ -196,8 +196,8 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
         let GrownForest { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
-        if let (Some(sums), false) = (&mut sums, self.own.is_whole()) {
-            sums.add_others(self.own.collective)?;
+        if let (Some(sums), false) = (&mut sums, self.rows.own.is_whole()) {
+            sums.add_others(self.rows.own.collective)?;
         }
         let oob = sums.map(|sums| sums.finish(truth));
         let borders = borders_used(&parts, view.features.len());
@@ -228,7 +228,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             permutation,
             provenance: Provenance::default(),
         };
-        if !self.own.is_whole() {
+        if !self.rows.own.is_whole() {
             // What others have grown is held to what bytes are.
             forest.validate()?;
         }
@@ -246,8 +246,9 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         sums: Option<&oob::PredictionSums>,
         asked_to_stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<GrownForest> {
-        let grown = with_pulse(self.own.collective, |lost| self.own_trees(kind, truth, view, ready, sums, &|| lost() || asked_to_stop()))?;
-        let grown = together::gather_trees(&self.own, grown, self.params.trees, view.features)?;
+        let grown =
+            with_pulse(self.rows.own.collective, |lost| self.own_trees(kind, truth, view, ready, sums, &|| lost() || asked_to_stop()))?;
+        let grown = together::gather_trees(&self.rows.own, grown, self.params.trees, view.features)?;
         let (parts, measured): (Vec<GrowingTree>, Vec<Option<Vec<f64>>>) = grown.into_iter().unzip();
         let permutation = self.params.permutation_importance.then(|| {
             let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
@@ -274,7 +275,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             }
             stop.load(Ordering::Relaxed)
         };
-        let trees: Vec<u32> = together::own_trees(&self.own, self.params.trees).collect();
+        let trees: Vec<u32> = together::own_trees(&self.rows.own, self.params.trees).collect();
         let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
         let parallel = self.pool.size() > 1;
         let grower = self.devices.grower(GrowerTask { kind, view, limits, parallel, interrupted: &interrupted });

@@ -1,57 +1,26 @@
 //! Fits whose features come in batches make the bytes of fits to the whole table, whatever the batches and wherever they keep their rows.
 
-use taiga_engine::column::{Column, FeatureType};
-use taiga_engine::dataset::{BatchedTable, FeatureBatches, Input, Quiet};
+use taiga_engine::column::Column;
+use taiga_engine::dataset::{BatchedTable, Input, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_engine::spill::SpillFolder;
 use taiga_engine::{Error, Result};
+use taiga_testing::batches::{Parts, ends, in_batches};
 use taiga_testing::continued::Kept;
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::{Dice, Table, contract, params, table};
-
-/// The numeric features of a table in batches that end at `ends`.
-struct Parts<'a> {
-    features: Vec<Column<'a>>,
-    ends: Vec<usize>,
-}
-
-impl FeatureBatches for Parts<'_> {
-    fn read(&self, visit: &mut dyn FnMut(&[Column<'_>]) -> Result<()>) -> Result<()> {
-        let starts = std::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).try_for_each(|(start, end)| {
-            let own: Vec<Column<'_>> = self.features.iter().map(|column| column.slice(start, end - start)).collect();
-            visit(&own)
-        })
-    }
-}
-
-/// Draws where batches of a table end: many small ones, some large ones, some without rows.
-fn ends(rows: usize, dice: &mut Dice) -> Vec<usize> {
-    let count = [1, 2, 5, 40][dice.below(4) as usize];
-    let mut ends: Vec<usize> = (1..count).map(|_| dice.below(rows as u64 + 1) as usize).collect();
-    ends.push(rows);
-    ends.sort_unstable();
-    ends
-}
 
 /// Fits a table of which the features that `comes` says come in batches.
 fn fit_in_batches(
     input: &Input<'_>,
     params: &BoostingParams,
-    (comes, ends): (&dyn Fn(u32) -> bool, Vec<usize>),
+    batches: (&dyn Fn(u32) -> bool, Vec<usize>),
     spill: Option<&SpillFolder>,
 ) -> Result<Vec<u8>> {
-    let is_number = |index: u32| *input.features[index as usize].dtype() != FeatureType::Categorical;
-    let columns: Vec<u32> = (0..input.features.len() as u32).filter(|index| is_number(*index) && comes(*index)).collect();
-    let parts = Parts { features: columns.iter().map(|index| input.features[*index as usize].clone()).collect(), ends };
-    let without = |index: usize| match columns.contains(&(index as u32)) {
-        true => input.features[index].slice(0, 0),
-        false => input.features[index].clone(),
-    };
-    let narrow = input.with_features((0..input.features.len()).map(without).collect());
-    let batched = BatchedTable::new(&parts, columns.clone(), input.target.rows(), spill);
-    let options = FitOptions { batches: Some(batched.batches()), ..FitOptions::default() };
-    fit_with(&narrow, params, &options, &Quiet).map(|model| model.to_bytes())
+    in_batches(&input.features, input.target.rows(), batches, spill, |narrow, batches| {
+        let options = FitOptions { batches: Some(batches), ..FitOptions::default() };
+        fit_with(&input.with_features(narrow), params, &options, &Quiet).map(|model| model.to_bytes())
+    })
 }
 
 /// Any loss, policy, sampler, constraint, weights (some of them 0), held-out rows, categories; all numeric features in batches or some,

@@ -14,15 +14,15 @@ use taiga_testing::together::{at_all_ends, deal, over_tcp, own_columns};
 use taiga_testing::{Dice, Table};
 
 /// A table, its categories and how it is fitted.
-struct Drawn {
+pub struct Drawn {
     table: Table,
     categories: Vec<CategoryColumn>,
-    params: ForestParams,
+    pub params: ForestParams,
 }
 
 impl Drawn {
     /// Draws one; equal seeds draw equal ones.
-    fn new(seed: u64) -> Drawn {
+    pub fn new(seed: u64) -> Drawn {
         let dice = &mut Dice::new(seed ^ 0xf0e5);
         let rows = [2, 3, 30, 300, 2_000, 9_000, 20_000][dice.below(7) as usize] + dice.below(9) as usize;
         let features = 1 + dice.below(6) as usize;
@@ -60,7 +60,7 @@ impl Drawn {
     }
 
     /// Returns the table of all rows.
-    fn input(&self) -> Input<'_> {
+    pub fn input(&self) -> Input<'_> {
         let mut input = input(&self.table);
         input.features.extend(self.categories.iter().map(taiga_engine::column::Column::categorical));
         input
