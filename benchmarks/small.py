@@ -72,10 +72,10 @@ def of_ours(train: pl.DataFrame, rows: list[pl.DataFrame], folder: Path) -> list
 
 
 def of_bytes(train: pl.DataFrame, rows: list[pl.DataFrame], _: Path) -> list[float]:
-    """A model that stands in the frame as bytes: its predictions alone."""
+    """A model that comes as bytes with the query: its predictions alone."""
     model = train.taiga.fit_gbdt(TARGET, pl.exclude(TARGET), rounds=TREES, depth=DEPTH, learning_rate=RATE).to_bytes()
-    parts = [part.with_columns(model=pl.lit(model)) for part in rows]
-    return [np.nan, np.nan, *(best(lambda part=part: part.select(tg.predict("model"))) for part in parts)]
+    predict = tg.predict(pl.lit(model), *train.drop(TARGET).columns)
+    return [np.nan, np.nan, *(best(lambda part=part: part.select(predict)) for part in rows)]
 
 
 def of_xgboost(train: pl.DataFrame, rows: list[pl.DataFrame], folder: Path) -> list[float]:

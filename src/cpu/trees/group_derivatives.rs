@@ -36,7 +36,7 @@ impl Order {
 /// The table's rows by group or by time, and room for what a loss makes of them in that order.
 pub struct GroupedRows {
     order: Order,
-    /// The groups that have any of this process's rows are among these.
+    /// The groups whose derivatives are found: those that have any of this process's rows are among them.
     own: Range<usize>,
     /// By place; empty in the order of times.
     target: Vec<f32>,
@@ -70,7 +70,9 @@ impl GroupedRows {
         let (own, target) = match &order {
             Order::Groups(groups) => {
                 let all = data.shard.of_all_rows(data.target.clone())?;
-                (groups_of(groups, own_rows), rows.iter().map(|row| all[*row as usize]).collect())
+                // Positions' factors move by all rows.
+                let own = if data.positions.is_some() { 0..groups.len() } else { groups_of(groups, own_rows) };
+                (own, rows.iter().map(|row| all[*row as usize]).collect())
             }
             Order::Times(..) => (0..0, vec![]),
         };
@@ -124,10 +126,9 @@ impl GroupedRows {
         }
         let (mut gradient, mut hessian) = (std::mem::take(&mut self.gradient), std::mem::take(&mut self.hessian));
         let all = GroupRows { groups, target: &self.target, numbers: &self.numbers, scores: &self.scores };
-        // Positions' factors move by all rows.
-        let own = if self.positions.is_some() { 0..groups.len() } else { self.own.clone() };
-        let places = groups.starts()[own.start] as usize..groups.starts()[own.end] as usize;
-        all.divide(loss, random, (own.start, own.end), &mut gradient[places.clone()], &mut hessian[places]);
+        let Range { start, end } = self.own;
+        let places = groups.starts()[start] as usize..groups.starts()[end] as usize;
+        all.divide(loss, random, (start, end), &mut gradient[places.clone()], &mut hessian[places]);
         (self.gradient, self.hessian) = (gradient, hessian);
     }
 }
