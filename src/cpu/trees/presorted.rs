@@ -51,6 +51,14 @@ pub fn chosen(data: &TrainingData<'_>, plan: &StoragePlan, threads: usize) -> Op
     (rows <= walks::MOST_ROWS && many && shared && divided_alone && plan.sparse.is_empty()).then_some(Presorted::Walks)
 }
 
+/// Returns by code how many rows have a smaller one, which is the place of its first row in their order.
+fn starts(codes: &[u8]) -> [u16; 257] {
+    let mut starts = [0; 257];
+    codes.iter().for_each(|code| starts[*code as usize + 1] += 1);
+    (1..257).for_each(|code| starts[code] += starts[code - 1]);
+    starts
+}
+
 /// Returns the bytes of the rows of `data`, sorted.
 pub fn bytes(presorted: Option<Presorted>, data: &TrainingData<'_>) -> u64 {
     let values = (data.target.len() as u64).saturating_mul(data.features.len() as u64);

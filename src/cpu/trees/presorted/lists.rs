@@ -15,6 +15,7 @@ mod evaluate_splits;
 mod partition;
 
 use self::evaluate_splits::BlockScores;
+use super::starts;
 use crate::trees::codes::CodeColumns;
 use crate::trees::evaluate_splits::FoundSplit;
 use crate::trees::shard::NodeRows;
@@ -87,13 +88,7 @@ impl SortedLists {
         let mut missing = vec![false; blocks];
         for (f, feature) in features.iter().enumerate() {
             let (codes, first, block) = (columns.feature(f), feature.first(), f / LANES);
-            let mut next = [0u16; 257];
-            for code in codes {
-                next[*code as usize + 1] += 1;
-            }
-            for code in 1..257 {
-                next[code] += next[code - 1];
-            }
+            let mut next = starts(codes);
             for (row, code) in codes.iter().enumerate() {
                 let code = *code as usize;
                 let position = next[code] as usize;

@@ -15,6 +15,7 @@
 mod evaluate_splits;
 mod slots;
 
+use super::starts;
 use crate::trees::codes::CodeColumns;
 use std::ops::Range;
 use taiga_core::quantize::CodedFeature;
@@ -80,14 +81,8 @@ impl SortedOrder {
         let mut missing = vec![0; own.len()];
         for ((feature, order), missing) in own.clone().zip(order.chunks_exact_mut(rows.max(1))).zip(&mut missing) {
             let (codes, first) = (columns.feature(feature), features[feature].first());
-            let mut next = [0u16; 257];
-            for code in codes {
-                next[*code as usize + 1] += 1;
-            }
+            let mut next = starts(codes);
             *missing = if first > 0 { next[1] } else { 0 };
-            for code in 1..257 {
-                next[code] += next[code - 1];
-            }
             for (row, code) in codes.iter().enumerate() {
                 let position = &mut next[*code as usize];
                 order[*position as usize] = row as u16;
