@@ -176,9 +176,16 @@ impl RowShard<'_> {
     /// Returns a number of each of the table's rows, of which these are the shard's.
     ///
     /// # Errors
-    /// Those of the collective.
+    /// Those of the collective, also where it has other rows.
     pub fn of_all_rows(&self, own: Vec<f32>) -> Result<Vec<f32>> {
-        if self.is_whole() { Ok(own) } else { scores_of(&self.collective.gather_bytes(&bytes_of_scores(&own))?) }
+        if self.is_whole() {
+            return Ok(own);
+        }
+        let all = scores_of(&self.collective.gather_bytes(&bytes_of_scores(&own))?)?;
+        if all.len() != self.all {
+            return Err(fault(format!("numbers of {} rows came where there are {}", all.len(), self.all)));
+        }
+        Ok(all)
     }
 
     /// Shards but the last have a multiple of so many rows: sums in f64 are added over blocks of them in order.
