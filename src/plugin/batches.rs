@@ -79,7 +79,7 @@ impl Learner {
 
 /// A learner's parameters.
 enum Params {
-    Gbdt(BoostingParams),
+    Gbdt(Box<BoostingParams>),
     Forest(ForestParams),
 }
 
@@ -87,7 +87,7 @@ impl Params {
     /// The parameters of a fit, held against the type of its input.
     fn checked(learner: Learner, input: &DataType, kwargs: &FitKwargs) -> PolarsResult<Params> {
         match learner {
-            Learner::FitGbdt => gbdt::checked(input, kwargs).map(Params::Gbdt),
+            Learner::FitGbdt => gbdt::checked(input, kwargs).map(|params| Params::Gbdt(Box::new(params))),
             Learner::FitForest => forest::checked(input, kwargs).map(Params::Forest),
         }
     }
@@ -119,7 +119,7 @@ impl Params {
         match self {
             Params::Gbdt(params) => {
                 let options = FitOptions { batches, ..FitOptions::default() };
-                let mut model = gbdt::fit_with(parts, params.clone(), kwargs, Wanted::Model, options)?;
+                let mut model = gbdt::fit_with(parts, BoostingParams::clone(params), kwargs, Wanted::Model, options)?;
                 model.provenance.metadata = kwargs.metadata()?;
                 Ok(model.to_bytes())
             }
