@@ -212,7 +212,7 @@ mod tests {
             let borders = (1..bins - missing as usize).map(|b| b as f64).collect();
             let feature = CodedFeature { borders, missing_bin: missing, categories: false };
             let first = feature.first();
-            let sorted = SortedOrder::new(&[feature.clone()], 0..1, 0, &columns, rows, false);
+            let sorted = SortedOrder::new(std::slice::from_ref(&feature), 0..1, 0, &columns, rows, false);
             let (nodes, share) = (1 + below(5), 1 + below(4));
             let node_of: Vec<usize> = (0..rows).map(|_| if below(4) < share { below(nodes) } else { nodes }).collect();
             let lists: Vec<Vec<u32>> = (0..nodes).map(|n| (0..rows as u32).filter(|r| node_of[*r as usize] == n).collect()).collect();
