@@ -19,8 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, exit};
 
 /// Kernels that the driver loads; each source becomes an image of its own.
-const IMAGES: [&str; 13] = [
+const IMAGES: [&str; 14] = [
     "columns/borders.cu",
+    "columns/categories.cu",
     "columns/codes.cu",
     "columns/combine.cu",
     "columns/range.cu",

@@ -35,6 +35,8 @@ pub mod images {
     images! {
         /// Keys of columns, and their distinct values.
         borders = "columns/borders";
+        /// Codes of the distinct integers of a column.
+        categories = "columns/categories";
         /// Codes by binary search.
         codes = "columns/codes";
         /// Two categorical columns made one.

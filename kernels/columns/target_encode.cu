@@ -32,6 +32,24 @@ extern "C" __global__ void cell_keys(uint64_t n, const uint32_t* codes, const ui
     }
 }
 
+// The fold of each row in a random order (`RandomFolds` in src/core/encoding/permutation.rs): of those that begin in the bucket of
+// its hash as many as begin with it or before it, and all of the buckets before.
+extern "C" __global__ void random_folds(uint64_t n, uint64_t key, const uint64_t* begins, const uint32_t* before, uint32_t bits,
+                                        uint32_t* folds) {
+    FOR_EACH(row, n) {
+        const uint64_t hash = mix64(key + row * GOLDEN) >> 32, pair = hash << 32 | row;
+        const uint64_t bucket = hash >> (32 - bits);
+        uint32_t fold = before[bucket], count = before[bucket + 1] - fold;
+        while (count > 0) {
+            const uint32_t half = count / 2;
+            const bool behind = begins[fold + half] <= pair;
+            fold = behind ? fold + half + 1 : fold;
+            count = behind ? count - half - 1 : half;
+        }
+        folds[row] = fold;
+    }
+}
+
 // Rows and values that are dealt to windows of WINDOW rows go to their places. A random store into global memory
 // costs as much as 48 bytes in order, so the last step of that way is taken in shared memory.
 constexpr uint32_t WINDOW_BITS = 12, WINDOW = 1 << WINDOW_BITS;

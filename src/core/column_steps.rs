@@ -1,7 +1,7 @@
 //! What a device does with whole columns: statistics, borders, codes and encodings, without a learner.
 
 use crate::column::Column;
-use crate::encoding::target::{EncodingInput, EncodingPlan, TargetParams};
+use crate::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
 use crate::quantize::borders::BorderParams;
@@ -58,6 +58,20 @@ pub trait ColumnSteps {
     /// # Errors
     /// As there, and those of the device.
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
+
+    /// Does what [`crate::encoding::target::target_encode`] does with a category for each distinct integer of a column of up to 64
+    /// bits, and one for its nulls.
+    ///
+    /// # Errors
+    /// As there, those of [`Codes::of_integers`](crate::column::categories::Codes::of_integers), and those of the device.
+    fn target_encode_integers(
+        &self,
+        categories: &Column<'_>,
+        target: EncodingTarget<'_>,
+        weight: Option<&[f64]>,
+        plan: &EncodingPlan,
+        params: &TargetParams,
+    ) -> Result<Vec<Vec<f64>>>;
 
     /// Does what [`crate::encoding::target::category_values`] does, for [`crate::encoding::TargetEncoder::fit_by`].
     ///

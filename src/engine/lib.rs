@@ -8,7 +8,7 @@ pub mod learners;
 
 pub use taiga_core::{
     Error, Result, collective, column, column_steps, dataset, encoding, envelope, error, import, losses, memory, metadata, metrics, model,
-    numerics, objective, parallel, params, provenance, quantize, receipt, shap, spill, stats, symbolic, tree,
+    numerics, objective, pages, parallel, params, provenance, quantize, receipt, shap, spill, stats, symbolic, tree,
 };
 #[doc(hidden)]
 pub use taiga_cpu as cpu;

@@ -3,6 +3,7 @@
 
 use crate::categories::{category_column, check_type, is_category, lookup_codes};
 use crate::errors;
+use crate::threads::for_blocks;
 use arrow2::bitmap::Bitmap;
 use polars::prelude::*;
 use taiga_engine::column::categories::CategoryColumn;
@@ -100,6 +101,9 @@ pub struct Numbers {
     scale: Option<u32>,
 }
 
+/// Rows whose numbers are checked at a time.
+const CHECKED: usize = 1 << 15;
+
 impl Numbers {
     /// A feature: any numeric or temporal type.
     ///
@@ -131,15 +135,12 @@ impl Numbers {
         let (mut nan, mut infinite) = (0usize, 0usize);
         if matches!(numbers.physical.dtype(), DataType::Float32 | DataType::Float64) {
             let column = numbers.column();
-            let mut block = vec![0.0; 1 << 14];
-            for start in (0..column.len()).step_by(block.len()) {
-                let n = block.len().min(column.len() - start);
-                column.read_f64(start, &mut block[..n]);
-                for x in &block[..n] {
-                    nan += x.is_nan() as usize;
-                    infinite += x.is_infinite() as usize;
-                }
-            }
+            let counts = for_blocks(column.len(), CHECKED, |start, n| {
+                let mut values = vec![0.0; n];
+                column.read_f64(start, &mut values);
+                (values.iter().filter(|x| x.is_nan()).count(), values.iter().filter(|x| x.is_infinite()).count())
+            });
+            (nan, infinite) = counts.into_iter().fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
             nan -= nulls;
         }
         let name = series.name().as_str();

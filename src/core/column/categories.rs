@@ -1,7 +1,7 @@
 //! The engine's view of a categorical column: a dense code for each row and the label of each code.
 
-use crate::column::distinct;
-use crate::column::distinct::{Chunks, Integer};
+use crate::column::distinct::{self, Chunks, Integer};
+use crate::column::{Chunk, Column, Values};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -141,6 +141,45 @@ impl<'a> Codes<'a> {
         let coded = distinct::integers(&chunks, get);
         let keys = CategoryValues::Integer(coded.keys.into_iter().map(T::wide).collect());
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
+    }
+
+    /// Returns the codes of a borrowed column of integers of up to 64 bits.
+    ///
+    /// # Errors
+    /// As [`CategoryColumn::integers`]; and for a column of something else.
+    ///
+    /// ```
+    /// use taiga_core::column::categories::Codes;
+    /// use taiga_core::column::{Chunk, Column, FeatureType, Values};
+    /// let column = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::I16(&[7, -1, 7]), None)]);
+    /// assert_eq!(Codes::of_integers(&column).unwrap().codes, [0, 1, 0]);
+    /// ```
+    pub fn of_integers(column: &Column<'_>) -> Result<Self> {
+        let (mut chunks, mut lengths) = (vec![], vec![]);
+        column.segments(0, column.len(), |chunk, inner, _, n| {
+            chunks.push(chunk.slice(inner, n));
+            lengths.push(n);
+        });
+        macro_rules! of {
+            ($($variant:ident),*) => {
+                match chunks.first().map(Chunk::values) {
+                    None => Codes::integers(column.name(), &[], |_, _| None::<i64>),
+                    $(Some(Values::$variant(_)) => {
+                        let values = chunks.iter().map(|chunk| match chunk.values() {
+                            Values::$variant(values) => Ok((values, chunk.validity())),
+                            _ => Err(Error::column(column.name(), "its chunks are of several types")),
+                        });
+                        let values = values.collect::<Result<Vec<_>>>()?;
+                        Codes::integers(column.name(), &lengths, |chunk, row| {
+                            let (values, validity) = &values[chunk];
+                            validity.as_ref().is_none_or(|valid| valid.get(row)).then(|| values[row])
+                        })
+                    })*
+                    _ => Err(Error::column(column.name(), "it is no column of integers of up to 64 bits")),
+                }
+            };
+        }
+        of!(I8, I16, I32, I64, U8, U16, U32, U64)
     }
 
     /// As [`CategoryColumn::booleans`].

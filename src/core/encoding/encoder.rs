@@ -2,7 +2,7 @@
 //! was never seen; and its bytes.
 
 use super::lookup::Lookup;
-use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values, check_input};
+use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values};
 use crate::column::categories::{Categories, CategoryColumn};
 use crate::column::select::of_categories;
 use crate::envelope::{Contents, Envelope, Persisted};
@@ -111,7 +111,7 @@ impl TargetEncoder {
             let rows: Vec<usize> = (0..weight.len()).filter(|row| weight[*row] != 0.0).collect();
             for column in &columns {
                 let input = EncodingInput { codes: &column.codes, categories: column.categories.len(), target, weight: Some(weight) };
-                check_input(&input)?;
+                input.check()?;
             }
             let bytes = memory::product(&[4, rows.len() as u64, 2 + columns.len() as u64]);
             memory::check("a copy of the rows whose weight is not 0", bytes, "leave rows of weight 0 out by .filter() before the fit")?;

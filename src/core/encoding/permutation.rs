@@ -3,10 +3,12 @@
 //! alone comes out the same on any number of threads, and on a GPU.
 
 use super::buckets::{Buckets, SortScratch, Word, bucket_bits};
+use crate::column::distinct::shares;
 use crate::numerics::random::Random;
 use crate::pages;
-use crate::parallel::interrupt;
+use crate::parallel::interrupt::{self, pieces};
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// Returns what a row is sorted by.
 #[inline(always)]
@@ -36,21 +38,130 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
     out
 }
 
-/// Returns the place of each row in [`permutation`]'s order.
+/// Rows dealt to folds of equal size, or nearly, by [`permutation`]'s order: the first fold has the first rows of that order, and so on.
+///
+/// The order is not made: the row that a fold begins with is found by counting hashes, and a row's fold by comparing its hash with
+/// those of these rows.
 ///
 /// ```
-/// use taiga_core::encoding::permutation::{permutation, ranks};
+/// use taiga_core::encoding::permutation::{RandomFolds, permutation};
 /// use taiga_core::numerics::random::{Purpose, Random};
-/// let random = Random::new(7, Purpose::Permutation, 0);
-/// let (order, ranks) = (permutation(100, random), ranks(100, random));
-/// assert!((0..100).all(|rank| ranks[order[rank] as usize] as usize == rank));
+/// let random = Random::new(7, Purpose::Folds, 0);
+/// let (order, folds) = (permutation(100, random), RandomFolds::new(100, random, 4).of_rows(100));
+/// assert!((0..100).all(|place| folds[order[place] as usize] as usize == place / 25));
 /// ```
-pub fn ranks(rows: usize, random: Random) -> Vec<u32> {
-    let dealt = HashBuckets::new(rows, random);
-    let mut out = pages::zeroed(rows);
-    let shared = u32::shared(&mut out);
-    dealt.for_each(|rank, pair| u32::store(&shared[dealt.pairs[pair] as u32 as usize], rank as u32));
-    out
+#[derive(Clone, Debug)]
+pub struct RandomFolds {
+    random: Random,
+    /// Of each fold but the first the hash of the row that it begins with, above its number; they ascend.
+    pub begins: Vec<u64>,
+    /// Of each bucket of hashes how many folds begin in those before it; and behind the last one all.
+    pub before: Vec<u32>,
+    /// Hashes are dealt to 2^bits buckets by their upper bits.
+    pub bits: u32,
+}
+
+/// Hashes of a bucket, about.
+const FOLD_BUCKET: usize = 1 << 4;
+/// The most buckets that hashes are counted by, as their exponent.
+const MOST_FOLD_BITS: u32 = 14;
+
+impl RandomFolds {
+    /// Finds where `folds` folds of `rows` rows begin, on all threads of the pool that it is called in.
+    ///
+    /// # Panics
+    /// When there are more rows than 32 bits can number, or more folds than rows.
+    pub fn new(rows: usize, random: Random, folds: usize) -> Self {
+        assert!(rows < u32::MAX as usize && folds <= rows.max(1), "{folds} folds of {rows} rows");
+        let bits = (rows / FOLD_BUCKET).max(1).ilog2().min(MOST_FOLD_BITS);
+        let bucket = |hash: u32| (hash as u64 >> (32 - bits)) as usize;
+        let mut counts = over_shares(rows, |share| {
+            let mut counts = vec![0u32; 1 << bits];
+            pieces(share).for_each(|rows| rows.for_each(|row| counts[bucket(hash(random, row))] += 1));
+            counts
+        });
+        let mut ends = counts.pop().unwrap_or_else(|| vec![0; 1 << bits]);
+        counts.iter().for_each(|share| ends.iter_mut().zip(share).for_each(|(all, count)| *all += count));
+        let mut next = 0;
+        ends.iter_mut().for_each(|end| {
+            next += *end;
+            *end = next;
+        });
+        // The places in the order that folds begin at, and the buckets that these lie in.
+        let places: Vec<usize> = (1..folds).map(|fold| (fold * rows).div_ceil(folds)).collect();
+        let bucket_of: Vec<usize> = places.iter().map(|place| ends.partition_point(|end| *end as usize <= *place)).collect();
+        let mut before = vec![0; (1 << bits) + 1];
+        bucket_of.iter().for_each(|bucket| before[bucket + 1] += 1);
+        let mut wanted = vec![false; 1 << bits];
+        bucket_of.iter().for_each(|bucket| wanted[*bucket] = true);
+        for i in 1..before.len() {
+            before[i] += before[i - 1];
+        }
+        // All rows of these buckets in their order.
+        let pairs = over_shares(rows, |share| {
+            let mut pairs = vec![];
+            for rows in pieces(share) {
+                let of = |row| (hash(random, row) as u64) << 32 | row as u64;
+                pairs.extend(rows.map(of).filter(|pair| wanted[bucket((pair >> 32) as u32)]));
+            }
+            pairs
+        });
+        let mut pairs = pairs.concat();
+        pairs.par_sort_unstable();
+        // How many rows in front of a bucket are not among them.
+        let start = |bucket: usize| bucket.checked_sub(1).map_or(0, |i| ends[i]);
+        let mut left_out = vec![0; 1 << bits];
+        let mut so_far = 0;
+        for (i, left_out) in left_out.iter_mut().enumerate() {
+            *left_out = so_far;
+            so_far += if wanted[i] { 0 } else { ends[i] - start(i) };
+        }
+        let begins = places.iter().zip(&bucket_of).map(|(place, bucket)| pairs[place - left_out[*bucket] as usize]).collect();
+        RandomFolds { random, begins, before, bits }
+    }
+
+    /// Returns the random numbers that the order is of.
+    pub fn random(&self) -> Random {
+        self.random
+    }
+
+    /// Returns the number of folds.
+    pub fn count(&self) -> usize {
+        self.begins.len() + 1
+    }
+
+    /// Returns the fold of a row.
+    #[inline(always)]
+    fn of(&self, row: usize) -> u32 {
+        let hash = hash(self.random, row) as u64;
+        let bucket = (hash >> (32 - self.bits)) as usize;
+        let (first, end) = (self.before[bucket], self.before[bucket + 1]);
+        if first == end {
+            return first;
+        }
+        let pair = hash << 32 | row as u64;
+        first + self.begins[first as usize..end as usize].partition_point(|begin| *begin <= pair) as u32
+    }
+
+    /// Returns the fold of each of `rows` rows.
+    pub fn of_rows(&self, rows: usize) -> Vec<u32> {
+        let mut folds = pages::zeroed(rows);
+        folds.par_chunks_mut(FOLD_ROWS).enumerate().for_each(|(i, folds)| {
+            interrupt::poll();
+            folds.iter_mut().zip(i * FOLD_ROWS..).for_each(|(fold, row)| *fold = self.of(row));
+        });
+        folds
+    }
+}
+
+/// Rows that get their folds between two looks whether the work is still wanted.
+const FOLD_ROWS: usize = 1 << 16;
+
+/// Returns what `work` makes of the share of the rows of each thread.
+fn over_shares<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
+    let share = shares(rows);
+    let starts: Vec<usize> = (0..rows).step_by(share).collect();
+    starts.into_par_iter().map(|start| work(start..rows.min(start + share))).collect()
 }
 
 /// Rows in buckets by the upper bits of their hashes.

@@ -12,7 +12,7 @@ mod input;
 mod params;
 mod plan;
 
-pub use input::{EncodingInput, EncodingTarget, Prepared, check_input};
+pub use input::{EncodingInput, EncodingTarget, Prepared, check_rows};
 pub use params::{Auto, EncodingKind, PriorWeight, TargetParams};
 pub use plan::{EncodingPlan, Order, check_folds, nothing_outside, places_in};
 
@@ -45,19 +45,23 @@ use std::ops::AddAssign;
 /// ```
 pub fn target_encode(input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
-    check_input(input)?;
+    input.check()?;
     let (rows, outputs) = (input.codes.len(), input.target.outputs());
     // Rows are dealt to buckets where they have another order than their own.
     let dealt = if matches!(plan, EncodingPlan::Ordered(orders) if orders.iter().any(|o| !matches!(o, Order::Rows))) { 8 } else { 0 };
     let what = format!("the encoding of {rows} rows by {outputs} numbers each");
-    let bytes = product(&[rows as u64, sum(&[product(&[8, outputs as u64]), prepared_bytes(input, params), dealt])]);
+    let bytes = product(&[rows as u64, sum(&[product(&[8, outputs as u64]), prepared_bytes(input.target, input.weight, params), dealt])]);
     let _reserved = memory::reserve(&what, bytes, "encode fewer rows, or a target of fewer classes")?;
-    let prepared = Prepared::new(input, params);
+    let prepared = Prepared::new(input.target, input.weight, params);
     let mut out = (0..outputs).map(|_| pages::try_zeroed("encoded values", rows)).collect::<Result<Vec<Vec<f64>>>>()?;
     if rows > 0 {
         match plan {
             EncodingPlan::Ordered(orders) => ordered(input, &prepared, orders, params, &mut out)?,
-            EncodingPlan::Folds(folds, count) => by_fold(input, &prepared, folds, *count, params, &mut out)?,
+            EncodingPlan::Folds(..) | EncodingPlan::RandomFolds(..) => {
+                if let Some((folds, count)) = plan.folds(rows)? {
+                    by_fold(input, &prepared, &folds, count, params, &mut out)?;
+                }
+            }
             EncodingPlan::Plain => {
                 for (statistic, out) in prepared.statistics().iter().zip(&mut out) {
                     with_statistic!(statistic, |s| plain(s, input, params, out))?;
@@ -75,14 +79,14 @@ pub fn target_encode(input: &EncodingInput<'_>, plan: &EncodingPlan, params: &Ta
 /// As [`target_encode`].
 pub fn category_values(input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
     params.validate()?;
-    check_input(input)?;
+    input.check()?;
     let (rows, categories, outputs) = (input.codes.len(), input.categories, input.target.outputs());
     // Values of all classes, and sums and values of one.
     let table = product(&[categories as u64, sum(&[product(&[8, outputs as u64]), 16 + 8])]);
-    let bytes = sum(&[table, product(&[rows as u64, prepared_bytes(input, params)])]);
+    let bytes = sum(&[table, product(&[rows as u64, prepared_bytes(input.target, input.weight, params)])]);
     let what = format!("an encoder of {categories} categories by {outputs} numbers each");
     let _reserved = memory::reserve(&what, bytes, "encode rare categories together, or a target of fewer classes")?;
-    let prepared = Prepared::new(input, params);
+    let prepared = Prepared::new(input.target, input.weight, params);
     let mut values = pages::try_filled("the values of an encoder", 0.0, categories * outputs)?;
     let mut priors = vec![];
     for (k, statistic) in prepared.statistics().iter().enumerate() {
@@ -163,7 +167,6 @@ fn by_fold(
     out: &mut [Vec<f64>],
 ) -> Result<()> {
     let (codes, categories, rows) = (input.codes, input.categories, input.codes.len());
-    check_folds(folds, rows)?;
     let mut sorted: Option<Vec<u64>> = None;
     for (statistic, out) in prepared.statistics().iter().zip(out) {
         with_statistic!(statistic, |s| {

@@ -1,9 +1,10 @@
 //! Columns on this process's threads.
 
 use taiga_core::column::Column;
+use taiga_core::column::categories::Codes;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::combine::combine;
-use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams, category_values, target_encode};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams, category_values, target_encode};
 use taiga_core::error::Result;
 use taiga_core::memory;
 use taiga_core::quantize::borders::{BorderParams, fit_borders};
@@ -52,6 +53,18 @@ impl ColumnSteps for CpuColumns {
 
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         target_encode(input, plan, params)
+    }
+
+    fn target_encode_integers(
+        &self,
+        categories: &Column<'_>,
+        target: EncodingTarget<'_>,
+        weight: Option<&[f64]>,
+        plan: &EncodingPlan,
+        params: &TargetParams,
+    ) -> Result<Vec<Vec<f64>>> {
+        let codes = Codes::of_integers(categories)?;
+        target_encode(&EncodingInput { codes: &codes.codes, categories: codes.categories(), target, weight }, plan, params)
     }
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {

@@ -5,7 +5,7 @@
 //!       ─► flags of first rows ─► their sums before each row are the numbers of the pairs
 //! ```
 
-use super::target_encode::DeviceCodes;
+use super::categories::DeviceCodes;
 use crate::launch;
 use crate::runtime::device::Image;
 use crate::runtime::queue::Queue;

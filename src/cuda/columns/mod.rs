@@ -1,6 +1,7 @@
 //! The verbs over columns, on a GPU.
 
 pub mod borders;
+pub mod categories;
 pub mod codes;
 pub mod combine;
 mod kernel_names;
@@ -13,7 +14,7 @@ use super::runtime::device::Gpu;
 use super::runtime::queue::Queue;
 use taiga_core::column::Column;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
-use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use taiga_core::error::Result;
 use taiga_core::quantize::borders::BorderParams;
 use taiga_core::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax};
@@ -59,6 +60,17 @@ impl ColumnSteps for CudaColumns {
 
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         target_encode::target_encode(&self.queue, input, plan, params)
+    }
+
+    fn target_encode_integers(
+        &self,
+        categories: &Column<'_>,
+        target: EncodingTarget<'_>,
+        weight: Option<&[f64]>,
+        plan: &EncodingPlan,
+        params: &TargetParams,
+    ) -> Result<Vec<Vec<f64>>> {
+        target_encode::target_encode_integers(&self.queue, categories, target, weight, plan, params)
     }
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {

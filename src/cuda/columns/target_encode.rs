@@ -18,16 +18,21 @@ pub use measure::measure;
 pub(crate) use scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 pub(crate) use statistic::TargetColumns;
 
-use crate::runtime::column::{bytes_of, bytes_of_mut};
+use super::categories::DeviceCodes;
+use crate::launch;
+use crate::runtime::column::{DeviceColumn, bytes_of_mut};
 use crate::runtime::device::Image;
-use crate::runtime::queue::Queue;
+use crate::runtime::queue::{Queue, each_row};
+use crate::runtime::upload::upload;
 use cells::{by_fold, plain};
 use cudarc::driver::CudaSlice;
 use ordered::ordered;
 use statistic::DeviceStatistic;
-use std::sync::atomic::{AtomicU32, Ordering};
-use taiga_core::encoding::target::{EncodingInput, EncodingPlan, Prepared, TargetParams, check_folds, check_input};
-use taiga_core::error::{Error, Result};
+use taiga_core::column::Column;
+use taiga_core::encoding::permutation::RandomFolds;
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, check_folds, check_rows};
+use taiga_core::error::Result;
+use taiga_core::pages;
 
 /// `kernels/columns/target_encode.cu`.
 const TARGET_ENCODE: Image = Image { name: "columns/target_encode", bytes: taiga_kernels::images::target_encode };
@@ -37,39 +42,8 @@ const THREADS: u32 = 256;
 /// `WINDOW_BITS` of `place_values`.
 const WINDOW_BITS: u32 = 12;
 
-/// Codes of categories on the GPU, all below a number.
-pub struct DeviceCodes {
-    pub(crate) codes: CudaSlice<u32>,
-    pub(crate) rows: usize,
-    pub(crate) categories: usize,
-}
-
-impl DeviceCodes {
-    /// Copies codes.
-    ///
-    /// # Errors
-    /// [`Error::Data`] where a code is not below `categories`, or there are more rows than 32 bits number.
-    pub fn new(queue: &Queue, what: &str, codes: &[u32], categories: usize) -> Result<Self> {
-        if codes.len() >= u32::MAX as usize {
-            return Err(Error::Data(format!("{} rows are more than 32 bits can number", codes.len())));
-        }
-        let (most, slice) = (AtomicU32::new(0), queue.alloc::<u32>(what, codes.len()));
-        let mut slice = slice?;
-        queue.upload(&mut slice, codes.len() * 4, &|from, out| {
-            let part = &codes[from / 4..(from + out.len()) / 4];
-            out.copy_from_slice(bytes_of(part));
-            most.fetch_max(part.iter().copied().max().unwrap_or(0), Ordering::Relaxed);
-        })?;
-        let most = most.into_inner();
-        if !codes.is_empty() && most as usize >= categories {
-            return Err(Error::Data(format!("{what}: {most} is not below their number, {categories}")));
-        }
-        Ok(DeviceCodes { codes: slice, rows: codes.len(), categories })
-    }
-}
-
 fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>> {
-    let mut out = vec![0.0; n];
+    let mut out = pages::try_zeroed("encoded values", n)?;
     queue.download(values, bytes_of_mut(&mut out))?;
     Ok(out)
 }
@@ -80,29 +54,82 @@ fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>
 /// As there; [`Error::Device`].
 pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
-    check_input(input)?;
-    let rows = input.codes.len();
-    let outputs = input.target.outputs();
+    input.check()?;
+    encode(queue, input.codes.len(), 0, input.target, input.weight, plan, params, || {
+        DeviceCodes::new(queue, "the categories", input.codes, input.categories)
+    })
+}
+
+/// [`taiga_core::column_steps::ColumnSteps::target_encode_integers`] on the GPU.
+///
+/// # Errors
+/// As there; [`Error::Device`].
+pub fn target_encode_integers(
+    queue: &Queue,
+    categories: &Column<'_>,
+    target: EncodingTarget<'_>,
+    weight: Option<&[f64]>,
+    plan: &EncodingPlan,
+    params: &TargetParams,
+) -> Result<Vec<Vec<f64>>> {
+    let rows = categories.len();
+    params.validate()?;
+    check_rows(rows, target, weight)?;
+    // Sums of all categories are a table, but for an ordered encoding, to which unused numbers are so many more bits to sort by.
+    let most = if let EncodingPlan::Ordered(_) = plan { 1 << 31 } else { (rows / 4).max(1 << 20) };
+    // A sort that numbers them takes what that of the encoding does, which comes behind it.
+    let raw = DeviceColumn::exact_bytes(categories);
+    encode(queue, rows, raw as u64, target, weight, plan, params, || DeviceCodes::of_integers(queue, categories, most))
+}
+
+/// Encodes rows by the codes that `codes` makes; `more`: bytes of the device that these take besides.
+#[allow(clippy::too_many_arguments)]
+fn encode(
+    queue: &Queue,
+    rows: usize,
+    more: u64,
+    target: EncodingTarget<'_>,
+    weight: Option<&[f64]>,
+    plan: &EncodingPlan,
+    params: &TargetParams,
+    codes: impl FnOnce() -> Result<DeviceCodes>,
+) -> Result<Vec<Vec<f64>>> {
+    let outputs = target.outputs();
     if rows == 0 {
         return Ok(vec![vec![]; outputs]);
     }
     // Codes, keys and rows twice, the order, a target and a weight, a value three times.
-    queue.check_memory("target encoding", rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))?;
-    let prepared = Prepared::new(input, params);
-    let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
+    queue.check_memory("target encoding", more + rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))?;
+    let prepared = Prepared::new(target, weight, params);
+    let codes = codes()?;
     let packed = outputs == 1;
     let statistics = prepared.statistics().into_iter();
     let statistics = statistics.map(|s| DeviceStatistic::new(queue, s, rows, packed)).collect::<Result<Vec<_>>>()?;
-    let values = match plan {
-        EncodingPlan::Ordered(orders) => ordered(queue, &codes, &statistics, orders, params)?,
+    let in_folds = |folds: DeviceCodes| statistics.iter().map(|s| by_fold(queue, &codes, &folds, s, params)).collect();
+    let values: Vec<CudaSlice<f64>> = match plan {
+        EncodingPlan::Ordered(orders) => ordered(queue, &codes, &statistics, orders, params),
         EncodingPlan::Folds(folds, count) => {
-            check_folds(folds, rows)?;
-            let folds = DeviceCodes::new(queue, "the folds", folds, *count)?;
-            statistics.iter().map(|s| by_fold(queue, &codes, &folds, s, params)).collect::<Result<Vec<_>>>()?
+            check_folds(folds.len(), rows)?;
+            in_folds(DeviceCodes::new(queue, "the folds", folds, *count)?)
         }
-        EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, &codes, s, params)).collect::<Result<Vec<_>>>()?,
-    };
+        EncodingPlan::RandomFolds(folds, of_rows) => {
+            check_folds(*of_rows, rows)?;
+            in_folds(random_folds(queue, folds, rows)?)
+        }
+        EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, &codes, s, params)).collect(),
+    }?;
     values.iter().map(|values| download(queue, values, rows)).collect()
+}
+
+/// The fold of each row.
+fn random_folds(queue: &Queue, folds: &RandomFolds, rows: usize) -> Result<DeviceCodes> {
+    let (begins, before) = (upload(queue, "the folds", &folds.begins)?, upload(queue, "the folds", &folds.before)?);
+    let mut codes = queue.alloc::<u32>("the folds", rows)?;
+    let kernel = queue.gpu().kernel(TARGET_ENCODE, "random_folds")?;
+    let (n, key) = (rows as u64, folds.random().key());
+    // SAFETY: the arguments are those of `random_folds`, with an entry more than buckets, none above the number of beginnings.
+    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &key, &begins, &before, &folds.bits, &mut codes) }?;
+    Ok(DeviceCodes { codes, rows, categories: folds.count() })
 }
 
 /// [`taiga_core::encoding::target::category_values`] on the GPU.
@@ -111,10 +138,10 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPl
 /// As there; [`Error::Device`].
 pub fn category_values(queue: &Queue, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
     params.validate()?;
-    check_input(input)?;
+    input.check()?;
     let (rows, outputs) = (input.codes.len(), input.target.outputs());
     queue.check_memory("fitting an encoder", rows as u64 * (4 + 16 + 16) + input.categories as u64 * 56)?;
-    let prepared = Prepared::new(input, params);
+    let prepared = Prepared::new(input.target, input.weight, params);
     let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
     let mut values = vec![0.0; input.categories * outputs];
     let mut priors = vec![];

@@ -186,6 +186,11 @@ impl DeviceColumn {
         column.len() * Form::of(column, Form::numeric).size()
     }
 
+    /// Bytes that [`DeviceColumn::exact`] takes, about.
+    pub(crate) fn exact_bytes(column: &Column<'_>) -> usize {
+        column.len() * Form::of(column, Form::exact).size()
+    }
+
     fn rooms<'a, 'b: 'a>(queue: &Queue, columns: impl Iterator<Item = (&'a Column<'b>, Form)>) -> Result<Vec<DeviceColumn>> {
         let (gpu, shaped) = (queue.gpu(), columns.map(|(column, form)| (column, Shape::of(column, form))).collect::<Vec<_>>());
         let found = gpu.cache.find(queue, &shaped)?;

@@ -1,8 +1,9 @@
 //! Statistics of categories inside the trees, on the GPU: what [`taiga_core::encoding::ctr`] computes, with the same
 //! bits.
 
+use crate::columns::categories::DeviceCodes;
 use crate::columns::codes::CodePlace;
-use crate::columns::target_encode::{CategoryKeys, DeviceCodes, ScanMode, ScanOutput, TargetColumns, scan};
+use crate::columns::target_encode::{CategoryKeys, ScanMode, ScanOutput, TargetColumns, scan};
 use crate::launch;
 use crate::runtime::device::Image;
 use crate::runtime::memory::{fill, pointer};

@@ -6,9 +6,9 @@
 //! ```
 
 use super::ctr::{DeviceOrder, DevicePrefixes, SortedCategories, codes_into, counts};
+use crate::columns::categories::DeviceCodes;
 use crate::columns::codes::CodePlace;
 use crate::columns::combine::pair;
-use crate::columns::target_encode::DeviceCodes;
 use crate::runtime::queue::Queue;
 use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use taiga_engine::column::categories::Codes;
 use taiga_engine::encoding::target::EncodingTarget;
 use taiga_engine::error::RowsFault;
+use taiga_engine::pages;
 
 /// Rows of a parallel pass.
 const BLOCK: usize = 1 << 15;
@@ -63,7 +64,7 @@ impl EncoderTarget {
         }
         let Some(classes) = classes else {
             if *series.dtype() == DataType::Boolean {
-                let mut flags = vec![0u8; series.len()];
+                let mut flags = pages::zeroed(series.len());
                 let mut rest = &mut flags[..];
                 for chunk in series.bool()?.downcast_iter() {
                     let (own, behind) = std::mem::take(&mut rest).split_at_mut(chunk.len());
@@ -102,7 +103,7 @@ fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
     let numbers = Numbers::finite(series, role)?;
     let column = numbers.column();
     errors::check_memory(|| format!("{role} of {} rows", column.len()), 8 * column.len() as u64, "encode fewer rows")?;
-    let mut values = vec![0.0; column.len()];
+    let mut values = pages::zeroed(column.len());
     values.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| column.read_f64(i * BLOCK, out));
     Ok(values)
 }
@@ -110,10 +111,10 @@ fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
 /// Weights: finite, not negative, and not all zero.
 pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
     let values = numbers(series, "a weight")?;
-    if let Some(w) = values.iter().find(|w| **w < 0.0) {
+    if let Some(w) = values.par_iter().find_first(|w| **w < 0.0) {
         return Err(errors::values(series.name(), format!("the weight {w} is negative")));
     }
-    if !values.is_empty() && values.iter().all(|w| *w == 0.0) {
+    if !values.is_empty() && values.par_iter().all(|w| *w == 0.0) {
         return Err(errors::of_rows(RowsFault::Degenerate, format!("column `{}`: all weights are zero", series.name())));
     }
     Ok(values)

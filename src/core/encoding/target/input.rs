@@ -48,18 +48,31 @@ pub struct EncodingInput<'a> {
     pub weight: Option<&'a [f64]>,
 }
 
-pub fn check_input(input: &EncodingInput<'_>) -> Result<()> {
-    let rows = input.codes.len();
-    let lengths = [("target", Some(input.target.rows())), ("weight", input.weight.map(<[f64]>::len))];
+impl EncodingInput<'_> {
+    /// Checks what [`check_rows`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(&self) -> Result<()> {
+        check_rows(self.codes.len(), self.target, self.weight)
+    }
+}
+
+/// Checks that target and weights are of `rows` rows, finite, and that weights are not negative and not all zero.
+///
+/// # Errors
+/// [`Error::Data`].
+pub fn check_rows(rows: usize, target: EncodingTarget<'_>, weight: Option<&[f64]>) -> Result<()> {
+    let lengths = [("target", Some(target.rows())), ("weight", weight.map(<[f64]>::len))];
     for (what, len) in lengths {
         if let Some(n) = len.filter(|n| *n != rows) {
             return Err(Error::Data(format!("the {what} has {n} rows and the categories have {rows}")));
         }
     }
-    if let EncodingTarget::Numbers(values) = input.target {
+    if let EncodingTarget::Numbers(values) = target {
         check_finite("target", values, true)?;
     }
-    if let Some(weight) = input.weight {
+    if let Some(weight) = weight {
         check_finite("weight", weight, false)?;
         if rows > 0 && weight.par_iter().all(|w| *w == 0.0) {
             return Err(Error::Data("all weights are zero".into()).degenerate());
@@ -84,10 +97,10 @@ pub struct Prepared<'a> {
 }
 
 /// Returns bytes a row of what [`Prepared::new`] makes.
-pub(super) fn prepared_bytes(input: &EncodingInput<'_>, params: &TargetParams) -> u64 {
-    let numbers = params.prior_weight == PriorWeight::Named(Auto::Auto) || input.weight.is_some();
+pub(super) fn prepared_bytes(target: EncodingTarget<'_>, weight: Option<&[f64]>, params: &TargetParams) -> u64 {
+    let numbers = params.prior_weight == PriorWeight::Named(Auto::Auto) || weight.is_some();
     let each = if numbers { 8 } else { 1 };
-    match input.target {
+    match target {
         EncodingTarget::Flags(_) if numbers => 8,
         EncodingTarget::Flags(_) | EncodingTarget::Numbers(_) => 0,
         EncodingTarget::Classes(_, classes) => product(&[each, classes as u64]),
@@ -95,12 +108,12 @@ pub(super) fn prepared_bytes(input: &EncodingInput<'_>, params: &TargetParams) -
 }
 
 impl<'a> Prepared<'a> {
-    pub fn new(input: &EncodingInput<'a>, params: &TargetParams) -> Self {
+    pub fn new(target: EncodingTarget<'a>, weight: Option<&'a [f64]>, params: &TargetParams) -> Self {
         let squares = params.prior_weight == PriorWeight::Named(Auto::Auto);
         let times = if let PriorWeight::Fixed(weight) = params.prior_weight { weight.max(1.0) } else { 1.0 };
         let beside = (params.prior.unwrap_or(0.0).abs() * times).min(f64::MAX);
-        let mut prepared = Prepared { flags: vec![], numbers: vec![], weight: input.weight, squares, beside };
-        match input.target {
+        let mut prepared = Prepared { flags: vec![], numbers: vec![], weight, squares, beside };
+        match target {
             EncodingTarget::Flags(v) => prepared.flags.push(v.into()),
             EncodingTarget::Numbers(v) => prepared.numbers.push(v.into()),
             EncodingTarget::Classes(codes, classes) => {
@@ -108,11 +121,11 @@ impl<'a> Prepared<'a> {
                 prepared.flags.extend((0..classes).map(|class| Cow::Owned(of(class))));
             }
         }
-        if squares || input.weight.is_some() {
+        if squares || weight.is_some() {
             let numbers = |flags: Cow<'_, [u8]>| flags.par_iter().map(|f| *f as f64).collect::<Vec<f64>>();
             prepared.numbers.extend(std::mem::take(&mut prepared.flags).into_iter().map(|flags| Cow::Owned(numbers(flags))));
         }
-        if let Some(weight) = input.weight
+        if let Some(weight) = weight
             && let Some(row) = counting(weight)
         {
             // A row of weight 0 is as if it were not there: no unit and no centre may know its target.

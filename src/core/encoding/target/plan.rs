@@ -2,11 +2,12 @@
 
 use super::params::{EncodingKind, TargetParams};
 use crate::encoding::buckets::Word;
-use crate::encoding::permutation::ranks;
+use crate::encoding::permutation::RandomFolds;
 use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
 use crate::{memory, pages};
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// The order in which rows come.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub enum EncodingPlan {
     Ordered(Vec<Order>),
     /// The fold of each row, and the number of folds.
     Folds(Vec<u32>, usize),
+    /// Folds of so many rows, of equal size or nearly, in a random order.
+    RandomFolds(RandomFolds, usize),
     /// Nothing.
     Plain,
 }
@@ -44,14 +47,13 @@ impl EncodingPlan {
             }
             EncodingKind::Kfold => {
                 let folds = params.folds as usize;
-                // The folds, and the rows with their hashes.
-                let _reserved = memory::reserve(&format!("the folds of {rows} rows"), 12 * rows as u64, "encode fewer rows")?;
+                // The rows with their hashes among which folds begin: all of them where there are many folds.
+                let _reserved = memory::reserve(&format!("the folds of {rows} rows"), 8 * rows as u64, "encode fewer rows")?;
                 if rows > 0 && folds > rows {
                     return Err(Error::parameter("folds", format!("{folds} are more than the {rows} rows")));
                 }
-                let mut fold = ranks(rows, random(Purpose::Folds, 0));
-                fold.par_iter_mut().for_each(|rank| *rank = (*rank as usize * folds / rows) as u32);
-                Ok(EncodingPlan::Folds(fold, folds))
+                let folds = if rows > 0 { folds } else { 1 };
+                Ok(EncodingPlan::RandomFolds(RandomFolds::new(rows, random(Purpose::Folds, 0), folds), rows))
             }
             EncodingKind::Loo | EncodingKind::Full => Ok(EncodingPlan::Plain),
         }
@@ -70,10 +72,31 @@ pub fn places_in(order: &[u32], rows: usize) -> Result<Vec<u32>> {
     Ok(places)
 }
 
+impl EncodingPlan {
+    /// Returns the fold of each of `rows` rows and the number of folds, where the plan is one of folds.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where it is one of folds for another number of rows; [`Error::Memory`].
+    pub fn folds(&self, rows: usize) -> Result<Option<(Cow<'_, [u32]>, usize)>> {
+        match self {
+            EncodingPlan::Folds(folds, count) => {
+                check_folds(folds.len(), rows)?;
+                Ok(Some((Cow::Borrowed(folds), *count)))
+            }
+            EncodingPlan::RandomFolds(folds, of_rows) => {
+                check_folds(*of_rows, rows)?;
+                memory::check(&format!("the folds of {rows} rows"), 4 * rows as u64, "encode fewer rows")?;
+                Ok(Some((Cow::Owned(folds.of_rows(rows)), folds.count())))
+            }
+            EncodingPlan::Ordered(_) | EncodingPlan::Plain => Ok(None),
+        }
+    }
+}
+
 /// Checks that there is a fold for each row.
-pub fn check_folds(folds: &[u32], rows: usize) -> Result<()> {
-    if folds.len() != rows {
-        return Err(Error::Data(format!("the folds have {} rows and the categories have {rows}", folds.len())));
+pub fn check_folds(folds: usize, rows: usize) -> Result<()> {
+    if folds != rows {
+        return Err(Error::Data(format!("the folds have {folds} rows and the categories have {rows}")));
     }
     Ok(())
 }

@@ -1,7 +1,8 @@
 //! Values of rows from sums of categories, or of categories in folds.
 
 use super::statistic::{DeviceSmoothing, DeviceStatistic, SumForm, named};
-use super::{DeviceCodes, TARGET_ENCODE, THREADS};
+use super::{TARGET_ENCODE, THREADS};
+use crate::columns::categories::DeviceCodes;
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::column::bytes_of;

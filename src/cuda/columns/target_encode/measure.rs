@@ -2,7 +2,8 @@
 
 use super::ordered::{SortedRows, ordered};
 use super::statistic::{DeviceSmoothing, DeviceStatistic};
-use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS};
+use super::{TARGET_ENCODE, WINDOW_BITS};
+use crate::columns::categories::DeviceCodes;
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::error::driver;

@@ -2,7 +2,8 @@
 
 use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 use super::statistic::{DeviceSmoothing, DeviceStatistic};
-use super::{DeviceCodes, TARGET_ENCODE, WINDOW_BITS};
+use super::{TARGET_ENCODE, WINDOW_BITS};
+use crate::columns::categories::DeviceCodes;
 use crate::runtime::Queue;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::each_row;

@@ -1,7 +1,8 @@
 //! A statistic's sums on the GPU.
 
+use super::TARGET_ENCODE;
 use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
-use super::{DeviceCodes, TARGET_ENCODE};
+use crate::columns::categories::DeviceCodes;
 use crate::launch;
 use crate::runtime::Queue;
 use crate::runtime::layouts::kernel_structs;

@@ -1,6 +1,8 @@
 //! Target encoding and statistics of categories on the GPU have the CPU's bits.
 
-use taiga_engine::cuda::columns::target_encode::{DeviceCodes, category_values};
+use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::cuda::columns::categories::DeviceCodes;
+use taiga_engine::cuda::columns::target_encode::category_values;
 use taiga_engine::cuda::trees::ctr;
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::combine::combine;
@@ -112,6 +114,115 @@ fn target_encodings_have_the_same_bits() {
     say(&format!("target encodings: {done}, all equal"));
 }
 
+/// Calls `$body` with the name of each type of integers, a slice of values of that type for `$codes`, `$spread` apart, and its variant.
+macro_rules! each_integer_type {
+    ($codes:expr, $spread:expr, |$name:ident, $values:ident, $variant:ident| $body:expr) => {
+        each_integer_type!(@ $codes, $spread, $name, $values, $variant, $body, i8 I8, i16 I16, i32 I32, i64 I64, u8 U8, u16 U16, u32 U32, u64 U64)
+    };
+    (@ $codes:expr, $spread:expr, $name:ident, $values:ident, $variant:ident, $body:expr, $($type:ident $of:ident),*) => {
+        $({
+            let $name = stringify!($type);
+            let $values: Vec<$type> = $codes.iter().map(|code| <$type>::MIN.wrapping_add((*code as i128 * $spread) as $type)).collect();
+            let $variant = Values::$of;
+            $body
+        })*
+    };
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn integers_are_encoded_as_on_the_cpu() {
+    let gpu = gpu();
+    let mut done = 0;
+    for (n, categories) in [(1usize, 1u32), (5, 3), (1000, 100), (70_001, 120), (300_001, 250)] {
+        let r = random(31);
+        let codes: Vec<u32> = (0..n).map(|i| ((r.unit(i as u64).powi(3) * categories as f64) as u32).min(categories - 1)).collect();
+        let real: Vec<f64> = (0..n).map(|i| r.unit((i + 3 * n) as u64) - 0.4).collect();
+        let flags: Vec<u8> = real.iter().map(|x| (*x > 0.0) as u8).collect();
+        let all = vec![0xFF; n.div_ceil(8) + 1];
+        let some: Vec<u8> = (0..n.div_ceil(8) + 1).map(|i| (r.u64(i as u64) >> 9) as u8).collect();
+        let none = vec![0; n.div_ceil(8) + 1];
+        // Neighbours, and values all over the type.
+        for spread in [1i128, (1 << 53) + 77, 1 << 56] {
+            each_integer_type!(codes, spread, |name, values, variant| {
+                for (nulls, valid) in
+                    [("no nulls", None), ("no nulls, with bits", Some(&all)), ("nulls", Some(&some)), ("only nulls", Some(&none))]
+                {
+                    let cut = n / 3;
+                    let part =
+                        |from: usize, to: usize| Chunk::new(variant(&values[from..to]), valid.map(|v| Bits::new(v, from + 1, to - from)));
+                    let column = Column::new("x", FeatureType::Numeric, vec![part(0, cut), part(cut, n)]);
+                    for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
+                        if n > 1000 && (name.len() < 3 || nulls.len() > 8) {
+                            continue;
+                        }
+                        for target in [EncodingTarget::Flags(&flags), EncodingTarget::Numbers(&real)] {
+                            let encode =
+                                |device| with_columns(device, |steps| steps.target_encode_integers(&column, target, None, &plan, &params));
+                            let (found, cpu) = (encode("cuda"), encode("cpu"));
+                            let what = format!("{name}, {spread} apart, {nulls}, {plan_name}, {n} rows");
+                            match (found, cpu) {
+                                (Ok(found), Ok(cpu)) => assert!(bits(&found) == bits(&cpu), "{what}"),
+                                (found, cpu) => assert_eq!(found.map_err(|e| e.to_string()), cpu.map_err(|e| e.to_string()), "{what}"),
+                            }
+                            done += 1;
+                        }
+                    }
+                }
+            });
+        }
+    }
+    // The whole range of 64 bits, where no number is left for null.
+    let column = Column::new(
+        "x",
+        FeatureType::Numeric,
+        vec![Chunk::new(Values::U64(&[0, u64::MAX, 5, 0, 5, 9]), Some(Bits::new(&[0b01_1111], 0, 6)))],
+    );
+    let encode = |device| {
+        let target = EncodingTarget::Flags(&[0, 1, 1, 1, 0, 1]);
+        with_columns(device, |steps| {
+            steps.target_encode_integers(&column, target, None, &EncodingPlan::Ordered(vec![Order::Rows]), &TargetParams::default())
+        })
+    };
+    assert_eq!(encode("cuda").expect("encoded"), encode("cpu").expect("encoded"));
+    let rows = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::F64(&[0.5]), None)]);
+    let float = with_columns("cuda", |steps| {
+        steps.target_encode_integers(
+            &rows,
+            EncodingTarget::Flags(&[1]),
+            None,
+            &EncodingPlan::Plain,
+            &TargetParams { kind: EncodingKind::Full, ..Default::default() },
+        )
+    });
+    assert!(float.expect_err("no integers").to_string().contains("no kernel"));
+    gpu.queue.synchronize().expect("done");
+    say(&format!("encodings of integers: {done}, all equal"));
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn random_folds_are_those_of_the_cpu() {
+    let gpu = gpu();
+    for (n, folds) in [(1usize, 1usize), (2, 2), (1000, 3), (1000, 999), (300_001, 5), (300_001, 20_000)] {
+        let params = TargetParams { kind: EncodingKind::Kfold, folds: folds as u32, seed: 3, ..Default::default() };
+        if params.validate().is_err() {
+            continue;
+        }
+        let plan = EncodingPlan::random(n, &params).expect("a plan");
+        let (of_rows, count) = plan.folds(n).expect("folds").expect("a plan of folds");
+        let given = EncodingPlan::Folds(of_rows.into_owned(), count);
+        let codes: Vec<u32> = (0..n as u32).map(|i| i % 7).collect();
+        let real: Vec<f64> = (0..n).map(|i| random(5).unit(i as u64)).collect();
+        let input = EncodingInput { codes: &codes, categories: 7, target: EncodingTarget::Numbers(&real), weight: None };
+        let encode = |plan| {
+            let found = taiga_engine::cuda::columns::target_encode::target_encode(&gpu.queue, &input, plan, &params);
+            found.map(|found| bits(&found)).map_err(|e| e.to_string())
+        };
+        assert_eq!(encode(&plan), encode(&given), "{folds} folds of {n} rows");
+    }
+}
+
 /// A few rows through every kernel: small enough for compute-sanitizer's racecheck.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
@@ -134,6 +245,22 @@ fn few_rows_reach_every_kernel() {
         for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
             same(gpu, &format!("{name}, {plan_name}"), &input, &plan, &params);
         }
+    }
+    for spread in [1i64, 1 << 50] {
+        let values: Vec<i64> = codes.iter().map(|code| *code as i64 * spread).collect();
+        let column = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::I64(&values), None)]);
+        let encode = |device| {
+            with_columns(device, |steps| {
+                steps.target_encode_integers(
+                    &column,
+                    EncodingTarget::Flags(&flags),
+                    None,
+                    &EncodingPlan::Ordered(vec![Order::Rows]),
+                    &TargetParams::default(),
+                )
+            })
+        };
+        assert_eq!(encode("cuda").expect("encoded"), encode("cpu").expect("encoded"), "{spread} apart");
     }
     statistics(gpu, n, categories);
     // By a table, and by a sort.

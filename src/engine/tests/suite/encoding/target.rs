@@ -1,7 +1,9 @@
 //! Target encoding is what a naive twin says, row by row, for every kind, on any number of threads.
 
 use proptest::prelude::*;
-use taiga_engine::encoding::permutation::permutation;
+use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
+use taiga_engine::device::columns::with_columns;
+use taiga_engine::encoding::permutation::{RandomFolds, permutation};
 use taiga_engine::encoding::target::{
     Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, category_values, target_encode,
 };
@@ -40,10 +42,12 @@ fn naive(codes: &[u32], y: &[f64], w: &[f64], plan: &EncodingPlan, params: &Targ
     let n = codes.len();
     let all: Vec<usize> = (0..n).collect();
     let same = |row: usize, counts: &dyn Fn(usize) -> bool| (0..n).filter(|i| codes[*i] == codes[row] && counts(*i)).collect::<Vec<_>>();
+    let folds = plan.folds(n).unwrap();
     let value = |row: usize| match (params.kind, plan) {
         (EncodingKind::Full, _) => naive_value(&same(row, &|_| true), y, w, &all, params),
         (EncodingKind::Loo, _) => naive_value(&same(row, &|i| i != row), y, w, &all, params),
-        (EncodingKind::Kfold, EncodingPlan::Folds(fold, _)) => {
+        (EncodingKind::Kfold, _) => {
+            let fold = &folds.as_ref().unwrap().0;
             let others: Vec<usize> = (0..n).filter(|i| fold[*i] != fold[row]).collect();
             naive_value(&same(row, &|i| fold[i] != fold[row]), y, w, &others, params)
         }
@@ -147,6 +151,47 @@ proptest! {
     }
 }
 
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// The folds of rows are consecutive parts of the order that their hashes stand for.
+    #[test]
+    fn random_folds_are_parts_of_the_random_order(
+        rows in prop_oneof![Just(0usize), 1usize..40, 1000usize..5000, Just(300_001)], share in 0.0..1.0f64, few in 1usize..8, seed in 0u64..1000,
+    ) {
+        let random = Random::new(seed, Purpose::Folds, 0);
+        for folds in [few.min(rows.max(1)), ((rows as f64 * share) as usize).max(1)] {
+            let found = on_threads(1 + seed as usize % 4, || RandomFolds::new(rows, random, folds));
+            let order = permutation(rows, random);
+            let mut want = vec![0; rows];
+            order.iter().enumerate().for_each(|(place, row)| want[*row as usize] = (place * folds / rows) as u32);
+            prop_assert!(found.of_rows(rows) == want, "{rows} rows, {folds} folds");
+            prop_assert_eq!(found.count(), folds);
+        }
+    }
+
+    /// A column of integers is encoded as its codes are, whatever their type, chunks and nulls.
+    #[test]
+    fn integers_are_encoded_as_their_codes(case in cases(), cuts in prop::collection::vec(0.0..1.0f64, 0..3), null in 0u32..12, wide in any::<bool>()) {
+        let rows = case.codes.len();
+        let own = |code: u32| (code as i64 - 3) * if wide { 922_337_203_685_477 } else { 1 };
+        let values: Vec<i64> = case.codes.iter().map(|code| own(*code)).collect();
+        let valid: Vec<u8> = (0..rows.div_ceil(8)).map(|byte| {
+            (0..8).filter(|bit| case.codes.get(byte * 8 + bit).is_some_and(|code| *code != null)).map(|bit| 1 << bit).sum()
+        }).collect();
+        let mut ends: Vec<usize> = cuts.iter().map(|cut| (cut * rows as f64) as usize).chain([0, rows]).collect();
+        ends.sort_unstable();
+        let chunks = ends.windows(2).map(|w| {
+            Chunk::new(Values::I64(&values[w[0]..w[1]]), Some(Bits::new(&valid, w[0], w[1] - w[0])))
+        });
+        let column = Column::new("x", FeatureType::Numeric, chunks.collect());
+        let plan = EncodingPlan::random(rows, &case.params).unwrap();
+        let target = EncodingTarget::Numbers(&case.y);
+        let got = with_columns("cpu", |steps| steps.target_encode_integers(&column, target, case.weight.as_deref(), &plan, &case.params));
+        prop_assert_eq!(got.unwrap(), target_encode(&input(&case, target), &plan, &case.params).unwrap());
+    }
+}
+
 /// A large table: by tables and over sorted rows, on any number of threads, the same bits.
 #[test]
 fn threads_and_ways_leave_no_trace() {
@@ -201,7 +246,8 @@ fn ordered_values_of_catboost() {
 #[test]
 fn random_folds_are_even_and_orders_differ() {
     let params = TargetParams { kind: EncodingKind::Kfold, folds: 7, ..Default::default() };
-    let EncodingPlan::Folds(folds, 7) = EncodingPlan::random(100, &params).unwrap() else { panic!() };
+    let (folds, count) = EncodingPlan::random(100, &params).unwrap().folds(100).unwrap().unwrap();
+    assert_eq!(count, 7);
     for fold in 0..7 {
         assert!((14..=15).contains(&folds.iter().filter(|f| **f == fold).count()));
     }

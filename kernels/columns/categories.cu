@@ -1,0 +1,61 @@
+// Numbers the distinct integers of a column, nulls among them as one (src/cuda/columns/categories.rs).
+
+#include "../runtime/for_each.cuh"
+#include "stats/values.cuh"
+
+using namespace taiga;
+
+// How far a value is above the least, both modulo 2^64.
+template <typename T>
+__device__ __forceinline__ uint64_t distance(T value, uint64_t least) {
+    return static_cast<uint64_t>(value) - least;
+}
+
+// codes[row] = the value's distance from the least, `null` where there is no value.
+template <typename T>
+__device__ __forceinline__ void distances(const T* values, const uint32_t* validity, uint64_t rows, uint64_t least, uint32_t null,
+                                          uint32_t* codes) {
+    FOR_EACH(row, rows) {
+        codes[row] = is_valid(validity, row) ? static_cast<uint32_t>(distance(values[row], least)) : null;
+    }
+}
+
+// The same as keys to sort rows by.
+template <typename T>
+__device__ __forceinline__ void integer_keys(const T* values, const uint32_t* validity, uint64_t rows, uint64_t least,
+                                             uint64_t null, uint64_t* keys, uint32_t* numbers) {
+    FOR_EACH(row, rows) {
+        keys[row] = is_valid(validity, row) ? distance(values[row], least) : null;
+        numbers[row] = static_cast<uint32_t>(row);
+    }
+}
+
+#define INTEGERS(name, T)                                                                                               \
+    extern "C" __global__ void distances_##name(const T* values, const uint32_t* validity, uint64_t rows, uint64_t least, \
+                                                uint32_t null, uint32_t* codes) {                                       \
+        distances(values, validity, rows, least, null, codes);                                                          \
+    }                                                                                                                   \
+    extern "C" __global__ void integer_keys_##name(const T* values, const uint32_t* validity, uint64_t rows,            \
+                                                   uint64_t least, uint64_t null, uint64_t* keys, uint32_t* numbers) {  \
+        integer_keys(values, validity, rows, least, null, keys, numbers);                                               \
+    }
+
+INTEGERS(i8, int8_t)
+INTEGERS(i16, int16_t)
+INTEGERS(i32, int32_t)
+INTEGERS(i64, int64_t)
+INTEGERS(u8, uint8_t)
+INTEGERS(u16, uint16_t)
+INTEGERS(u32, uint32_t)
+INTEGERS(u64, uint64_t)
+
+// begins[i] = 1 where another key begins than the one before it.
+extern "C" __global__ void mark_runs(uint64_t n, const uint64_t* keys, uint32_t* begins) {
+    FOR_EACH(i, n) begins[i] = i > 0 && keys[i] != keys[i - 1];
+}
+
+// codes[rows[i]] = how many keys there are below the i-th.
+extern "C" __global__ void number_runs(uint64_t n, const uint32_t* rows, const uint32_t* begins, const uint32_t* before,
+                                       uint32_t* codes) {
+    FOR_EACH(i, n) codes[rows[i]] = before[i] + begins[i];
+}
