@@ -11,8 +11,7 @@
 use super::stats::min_max;
 use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
-use crate::runtime::column::DeviceColumn;
-use crate::runtime::column::bytes_of;
+use crate::runtime::column::{DeviceColumn, Form, bytes_of};
 use crate::runtime::device::Image;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, each_row};
