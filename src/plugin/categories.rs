@@ -3,6 +3,7 @@
 //! Polars' physical codes never get further than this file: they are not the same in the next
 //! query, so a category is its label.
 
+use crate::columns::Numbers;
 use crate::errors;
 use polars::prelude::*;
 use rayon::prelude::*;
@@ -93,20 +94,20 @@ pub fn codes(series: &Series) -> PolarsResult<Codes<'_>> {
             let physical = series.to_physical_repr();
             let label = |code| mapping.cat_to_str(code);
             let lengths = lengths(&physical);
-            with_integers!(physical, |get| Codes::dictionary(name, &lengths, get, label),
-                else return Err(errors::column(name, format!("physical type {}", physical.dtype()))))
+            with_integers!(@match physical, get, Codes::dictionary(name, &lengths, get, label),
+                return Err(errors::column(name, format!("physical type {}", physical.dtype()))), UInt8 u8, UInt16 u16, UInt32 u32)
         }
         DataType::Boolean => {
             let chunks: Vec<_> = series.bool()?.downcast_iter().collect();
             Codes::booleans(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
         }
         DataType::Null => Codes::text(name, &[series.len()], |_, _| None),
-        _ => {
+        DataType::Int128 | DataType::UInt128 => {
             let series = narrow(series)?;
-            let lengths = lengths(&series);
-            with_integers!(series, |get| Codes::integers(name, &lengths, get),
-                else return Err(errors::column(name, format!("type {}", series.dtype()))))
+            let chunks: Vec<_> = series.i128()?.downcast_iter().collect();
+            Codes::integers(name, &lengths(&series), |chunk, row| chunks[chunk].get(row))
         }
+        _ => Codes::of_integers(&Numbers::feature(series)?.column()),
     };
     codes.map_err(errors::compute)
 }

@@ -1,11 +1,12 @@
 //! The engine's view of a categorical column: a dense code for each row and the label of each code.
 
-use crate::column::distinct::{self, Chunks, Integer};
+use crate::column::distinct::{self, Chunks, Coded, Integer, Read};
 use crate::column::{Chunk, Column, Values};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
+use std::ops::Range;
 
 /// The label of each code, in the column's own kind of values. Where the column has nulls, the
 /// entry of null's code is a placeholder (empty text, 0, false).
@@ -93,6 +94,11 @@ enum CategoryValues<'a> {
     Boolean(Vec<bool>),
 }
 
+/// Returns what reads rows by a function of one.
+fn one_by_one<K>(get: impl Fn(usize, usize) -> Option<K> + Sync) -> impl Read<K> {
+    move |chunk, rows: Range<usize>, out: &mut [Option<K>]| out.iter_mut().zip(rows).for_each(|(out, row)| *out = get(chunk, row))
+}
+
 impl<'a> Codes<'a> {
     /// As [`CategoryColumn::text`].
     ///
@@ -101,7 +107,7 @@ impl<'a> Codes<'a> {
     pub fn text(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<&'a str> + Sync) -> Result<Self> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
-        let coded = distinct::by_hash(&chunks, get);
+        let coded = distinct::by_hash(&chunks, &one_by_one(get));
         Ok(Codes { codes: coded.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
     }
 
@@ -117,14 +123,15 @@ impl<'a> Codes<'a> {
     ) -> Result<Self> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
-        let mut physical = distinct::integers(&chunks, get);
+        let mut physical = distinct::integers(&chunks, &one_by_one(|chunk, row| get(chunk, row).map(T::short)));
         let null = physical.null;
-        let texts: Vec<Option<&str>> = physical.keys.iter().map(|code| u32::try_from(code.wide()).ok().and_then(&label)).collect();
+        let texts: Vec<Option<&str>> = physical.keys.iter().map(|code| u32::try_from(T::of_short(*code)).ok().and_then(&label)).collect();
         if let Some(code) = (0..texts.len()).find(|i| texts[*i].is_none() && null != Some(*i as u32)) {
-            return Err(Error::column(name, format!("its code {} has no category", physical.keys[code].wide())));
+            return Err(Error::column(name, format!("its code {} has no category", T::of_short(physical.keys[code]))));
         }
         let is_null = |code: usize| null == Some(code as u32);
-        let coded = distinct::by_hash(&Chunks::new([texts.len()]), |_, i| if is_null(i) { None } else { texts[i] });
+        let read = one_by_one(|_, i| if is_null(i) { None } else { texts[i] });
+        let coded = distinct::by_hash(&Chunks::new([texts.len()]), &read);
         if coded.keys.len() < texts.len() {
             physical.codes.par_iter_mut().for_each(|code| *code = coded.codes[*code as usize]);
         }
@@ -138,9 +145,12 @@ impl<'a> Codes<'a> {
     pub fn integers<T: Integer>(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<T> + Sync) -> Result<Self> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
-        let coded = distinct::integers(&chunks, get);
-        let keys = CategoryValues::Integer(coded.keys.into_iter().map(T::wide).collect());
-        Ok(Codes { codes: coded.codes, keys, null: coded.null })
+        if T::LONG {
+            let coded = distinct::long_integers(&chunks, &one_by_one(|chunk, row| get(chunk, row).map(T::wide)));
+            return Ok(Codes { codes: coded.codes, keys: CategoryValues::Integer(coded.keys), null: coded.null });
+        }
+        let coded = distinct::integers(&chunks, &one_by_one(|chunk, row| get(chunk, row).map(T::short)));
+        Ok(Codes::of_short(coded, T::of_short))
     }
 
     /// Returns the codes of a borrowed column of integers of up to 64 bits.
@@ -160,26 +170,40 @@ impl<'a> Codes<'a> {
             chunks.push(chunk.slice(inner, n));
             lengths.push(n);
         });
+        let parts = Chunks::new(lengths);
+        distinct::check_rows(column.name(), parts.rows())?;
         macro_rules! of {
-            ($($variant:ident),*) => {
+            ($($variant:ident $type:ty),*) => {
                 match chunks.first().map(Chunk::values) {
-                    None => Codes::integers(column.name(), &[], |_, _| None::<i64>),
+                    None => Ok(Codes { codes: vec![], keys: CategoryValues::Integer(vec![]), null: None }),
                     $(Some(Values::$variant(_)) => {
                         let values = chunks.iter().map(|chunk| match chunk.values() {
                             Values::$variant(values) => Ok((values, chunk.validity())),
                             _ => Err(Error::column(column.name(), "its chunks are of several types")),
                         });
                         let values = values.collect::<Result<Vec<_>>>()?;
-                        Codes::integers(column.name(), &lengths, |chunk, row| {
+                        let read = |chunk: usize, rows: Range<usize>, out: &mut [Option<i64>]| {
                             let (values, validity) = &values[chunk];
-                            validity.as_ref().is_none_or(|valid| valid.get(row)).then(|| values[row])
-                        })
+                            match validity {
+                                None => out.iter_mut().zip(&values[rows]).for_each(|(out, x)| *out = Some(x.short())),
+                                Some(valid) => out.iter_mut().zip(rows).for_each(|(out, row)| *out = valid.get(row).then(|| values[row].short())),
+                            }
+                        };
+                        Ok(Codes::of_short(distinct::integers(&parts, &read), <$type>::of_short))
                     })*
                     _ => Err(Error::column(column.name(), "it is no column of integers of up to 64 bits")),
                 }
             };
         }
-        of!(I8, I16, I32, I64, U8, U16, U32, U64)
+        of!(I8 i8, I16 i16, I32 i32, I64 i64, U8 u8, U16 u16, U32 u32, U64 u64)
+    }
+
+    fn of_short(coded: Coded<i64>, label: fn(i64) -> i128) -> Self {
+        let mut labels: Vec<i128> = coded.keys.into_iter().map(label).collect();
+        if let Some(null) = coded.null {
+            labels[null as usize] = 0;
+        }
+        Codes { codes: coded.codes, keys: CategoryValues::Integer(labels), null: coded.null }
     }
 
     /// As [`CategoryColumn::booleans`].
@@ -189,7 +213,7 @@ impl<'a> Codes<'a> {
     pub fn booleans(name: &str, lengths: &[usize], get: impl Fn(usize, usize) -> Option<bool> + Sync) -> Result<Self> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
-        let coded = distinct::integers(&chunks, |chunk, row| get(chunk, row).map(u8::from));
+        let coded = distinct::integers(&chunks, &one_by_one(|chunk, row| get(chunk, row).map(i64::from)));
         let keys = CategoryValues::Boolean(coded.keys.into_iter().map(|x| x != 0).collect());
         Ok(Codes { codes: coded.codes, keys, null: coded.null })
     }

@@ -51,35 +51,85 @@ impl HashKey for &str {
 }
 
 /// An integer type of a column.
-pub trait Integer: Copy + Eq + Ord + Send + Sync {
-    const ZERO: Self;
+pub trait Integer: Copy + Send + Sync {
+    /// Whether the type has more than 64 bits.
+    const LONG: bool;
     /// Returns the value itself.
     fn wide(self) -> i128;
-    /// Returns `self - least`, for values whose distance fits.
-    fn distance(self, least: Self) -> usize;
-    fn hash(self) -> u64;
+    /// Returns a number of 64 bits for each value, in the order of the values; of a long type the lower bits.
+    fn short(self) -> i64;
+    /// Returns the value that [`Integer::short`] gives `short` for.
+    fn of_short(short: i64) -> i128;
 }
 
 macro_rules! integers {
-    ($($t:ty),*) => {$(
+    ($($t:ty, $long:expr, $offset:expr;)*) => {$(
         impl Integer for $t {
-            const ZERO: Self = 0;
+            const LONG: bool = $long;
             #[inline(always)]
             fn wide(self) -> i128 {
                 self as i128
             }
             #[inline(always)]
-            fn distance(self, least: Self) -> usize {
-                self.wrapping_sub(least) as usize & (usize::MAX >> (usize::BITS - <$t>::BITS.min(usize::BITS)))
+            fn short(self) -> i64 {
+                (self as i64) ^ $offset
             }
             #[inline(always)]
-            fn hash(self) -> u64 {
-                hash_integer(self as i128)
+            fn of_short(short: i64) -> i128 {
+                (short ^ $offset) as $t as i128
             }
         }
     )*};
 }
-integers!(i8, i16, i32, i64, i128, u8, u16, u32, u64);
+integers! {
+    i8, false, 0; i16, false, 0; i32, false, 0; i64, false, 0; u8, false, 0; u16, false, 0; u32, false, 0; u64, false, i64::MIN;
+    i128, true, 0;
+}
+
+/// An integer that columns of all types are numbered as: one function for all of them is compiled once.
+trait Numbered: HashKey + Ord {
+    /// Returns `self - least`, for values whose distance fits.
+    fn distance(self, least: Self) -> usize;
+    fn wide(self) -> i128;
+}
+
+impl Numbered for i64 {
+    #[inline(always)]
+    fn distance(self, least: Self) -> usize {
+        self.wrapping_sub(least) as usize
+    }
+    #[inline(always)]
+    fn wide(self) -> i128 {
+        self.into()
+    }
+}
+
+impl Numbered for i128 {
+    #[inline(always)]
+    fn distance(self, least: Self) -> usize {
+        self.wrapping_sub(least) as usize
+    }
+    #[inline(always)]
+    fn wide(self) -> i128 {
+        self
+    }
+}
+
+impl HashKey for i64 {
+    const NULL: Self = 0;
+    #[inline(always)]
+    fn hash(self) -> u64 {
+        hash_integer(self.into())
+    }
+}
+
+impl HashKey for i128 {
+    const NULL: Self = 0;
+    #[inline(always)]
+    fn hash(self) -> u64 {
+        hash_integer(self)
+    }
+}
 
 /// Returns the hash of an integer, whatever its width.
 #[inline(always)]
@@ -87,18 +137,6 @@ pub fn hash_integer(x: i128) -> u64 {
     let z = (x as u64) ^ ((x >> 64) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let wide = ((z ^ 0x243F_6A88_85A3_08D3) as u128).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835);
     (wide as u64) ^ (wide >> 64) as u64
-}
-
-/// An integer as a [`HashKey`].
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct IntegerKey<T>(T);
-
-impl<T: Integer> HashKey for IntegerKey<T> {
-    const NULL: Self = IntegerKey(T::ZERO);
-    #[inline(always)]
-    fn hash(self) -> u64 {
-        self.0.hash()
-    }
 }
 
 /// Open addressing from hashes to codes: a slot holds half of the hash and the code, plus one.
@@ -286,8 +324,15 @@ pub fn shares(rows: usize) -> usize {
     rows.div_ceil(threads).max(1)
 }
 
+/// Reads values of a column: `read(chunk, rows of it, out)` writes the value of each of these rows, none for null.
+pub trait Read<K>: Fn(usize, Range<usize>, &mut [Option<K>]) + Sync {}
+impl<K, F: Fn(usize, Range<usize>, &mut [Option<K>]) + Sync + ?Sized> Read<K> for F {}
+
+/// Rows of integers that are read at a time.
+const READ: usize = 256;
+
 /// Codes of text and other values that are found by their hash.
-pub fn by_hash<K: HashKey>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<K> + Sync) -> Coded<K> {
+pub fn by_hash<K: HashKey>(chunks: &Chunks, read: &(impl Read<K> + ?Sized)) -> Coded<K> {
     let rows = chunks.rows();
     let share = shares(rows);
     let mut codes = pages::zeroed(rows);
@@ -297,12 +342,14 @@ pub fn by_hash<K: HashKey>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option
         .map(|(i, out)| {
             let mut table = DistinctTable::new();
             let mut at = 0;
-            let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
+            let (mut keys, mut batch): ([Option<K>; BATCH], [Option<(K, u64)>; BATCH]) = ([None; BATCH], [None; BATCH]);
             for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
                 for start in range.clone().step_by(BATCH) {
-                    let batch = &mut batch[..BATCH.min(range.end - start)];
-                    for (entry, row) in batch.iter_mut().zip(start..) {
-                        *entry = get(chunk, row).map(|key| (key, key.hash()));
+                    let n = BATCH.min(range.end - start);
+                    let (keys, batch) = (&mut keys[..n], &mut batch[..n]);
+                    read(chunk, start..start + n, keys);
+                    for (entry, key) in batch.iter_mut().zip(&*keys) {
+                        *entry = key.map(|key| (key, key.hash()));
                     }
                     if table.keys.len() > WARM {
                         table.warm(batch);
@@ -359,32 +406,50 @@ fn merge<K: HashKey>(tables: Vec<DistinctTable<K>>) -> (Option<DistinctTable<K>>
     }
 }
 
-/// Codes of integers: by their distance from the least where they lie close together, else by hash.
-pub fn integers<T: Integer>(chunks: &Chunks, get: impl Fn(usize, usize) -> Option<T> + Sync) -> Coded<T> {
+/// Codes of integers of up to 64 bits, as [`Integer::short`] has them: by their distance from the least where they lie close together,
+/// else by hash.
+pub fn integers(chunks: &Chunks, read: &dyn Read<i64>) -> Coded<i64> {
+    numbered(chunks, read)
+}
+
+/// Codes of longer integers, likewise.
+pub fn long_integers(chunks: &Chunks, read: &dyn Read<i128>) -> Coded<i128> {
+    numbered(chunks, read)
+}
+
+fn numbered<T: Numbered>(chunks: &Chunks, read: &dyn Read<T>) -> Coded<T> {
     let rows = chunks.rows();
     let share = shares(rows);
     let starts: Vec<usize> = (0..rows).step_by(share).collect();
     let bounds = |start: usize| {
         let mut bounds: Option<(T, T)> = None;
-        for (chunk, range) in chunks.parts(start..rows.min(start + share)) {
-            for row in range {
-                if let Some(x) = get(chunk, row) {
-                    bounds = Some(bounds.map_or((x, x), |(low, high)| (low.min(x), high.max(x))));
-                }
+        each_read(chunks, start..rows.min(start + share), read, |value| {
+            if let Some(x) = value {
+                bounds = Some(bounds.map_or((x, x), |(low, high)| (low.min(x), high.max(x))));
             }
-        }
+        });
         bounds
     };
     let both = |a: Option<(T, T)>, b: Option<(T, T)>| match (a, b) {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),
     };
-    let (least, most) = starts.par_iter().map(|s| bounds(*s)).reduce(|| None, both).unwrap_or((T::ZERO, T::ZERO));
+    let (least, most) = starts.par_iter().map(|s| bounds(*s)).reduce(|| None, both).unwrap_or((T::NULL, T::NULL));
     match most.wide().checked_sub(least.wide()) {
-        Some(width) if width < DIRECT.max(rows as i128) => direct(chunks, share, least, width as usize + 1, get),
-        _ => {
-            let coded = by_hash(chunks, |chunk, row| get(chunk, row).map(IntegerKey));
-            Coded { codes: coded.codes, keys: coded.keys.into_iter().map(|k| k.0).collect(), null: coded.null }
+        Some(width) if width < DIRECT.max(rows as i128) => direct(chunks, share, least, width as usize + 1, read),
+        _ => by_hash(chunks, read),
+    }
+}
+
+/// Calls `visit` with the value of each of `rows` in their order.
+#[inline(always)]
+fn each_read<T: Numbered>(chunks: &Chunks, rows: Range<usize>, read: &dyn Read<T>, mut visit: impl FnMut(Option<T>)) {
+    let mut values = [None; READ];
+    for (chunk, range) in chunks.parts(rows) {
+        for start in range.clone().step_by(READ) {
+            let n = READ.min(range.end - start);
+            read(chunk, start..start + n, &mut values[..n]);
+            values[..n].iter().for_each(|value| visit(*value));
         }
     }
 }
@@ -410,7 +475,7 @@ impl Near {
     }
 }
 
-fn direct<T: Integer>(chunks: &Chunks, share: usize, least: T, width: usize, get: impl Fn(usize, usize) -> Option<T> + Sync) -> Coded<T> {
+fn direct<T: Numbered>(chunks: &Chunks, share: usize, least: T, width: usize, read: &dyn Read<T>) -> Coded<T> {
     let mut codes = pages::zeroed(chunks.rows());
     // The value of a distance, from any row that has it.
     let parts: Vec<(Near, Vec<T>)> = codes
@@ -419,18 +484,17 @@ fn direct<T: Integer>(chunks: &Chunks, share: usize, least: T, width: usize, get
         .map(|(i, out)| {
             let mut near = Near { codes: vec![0; width + 1], distances: vec![] };
             let mut values = vec![];
-            let mut at = 0;
-            for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
-                for row in range {
-                    let value = get(chunk, row);
-                    let code = near.code(value.map_or(width, |x| x.distance(least)));
-                    if code as usize == values.len() {
-                        values.push(value.unwrap_or(T::ZERO));
-                    }
-                    out[at] = code;
-                    at += 1;
+            let rows = i * share..i * share + out.len();
+            let mut places = out.iter_mut();
+            each_read(chunks, rows, read, |value| {
+                let code = near.code(value.map_or(width, |x| x.distance(least)));
+                if code as usize == values.len() {
+                    values.push(value.unwrap_or(T::NULL));
                 }
-            }
+                if let Some(place) = places.next() {
+                    *place = code;
+                }
+            });
             (near, values)
         })
         .collect();

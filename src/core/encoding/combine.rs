@@ -1,8 +1,9 @@
 //! One categorical column from several: the tuple of their values as a category.
 
-use crate::column::distinct::{self, Chunks};
+use crate::column::distinct::{self, Chunks, Integer};
 use crate::error::{Error, Result};
 use crate::memory;
+use std::ops::Range;
 
 /// Returns a dense code for each row, the same for the same tuple of codes, numbered by first appearance; and how many there are.
 /// `columns` are codes and the number that they are below, all of the same length.
@@ -27,7 +28,10 @@ pub fn combine(columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
         }
         // A perfect hash of the pair; integers that lie close together need no other.
         let key = |row: usize| codes[row] as u64 * *other_count as u64 + other[row] as u64;
-        let coded = distinct::integers(&Chunks::new([codes.len()]), |_, row| Some(key(row)));
+        let read = |_: usize, rows: Range<usize>, out: &mut [Option<i64>]| {
+            out.iter_mut().zip(rows).for_each(|(out, row)| *out = Some(key(row).short()));
+        };
+        let coded = distinct::integers(&Chunks::new([codes.len()]), &read);
         (codes, count) = (coded.codes, coded.keys.len());
     }
     Ok((codes, count))
