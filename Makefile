@@ -27,7 +27,10 @@ override CUDA := $(filter-out 0,$(CUDA))
 # What the tests are built with: an integer that overflows ends the test, as does an assertion that fails. Crates of others stay as they
 # are. CHECKED=1 builds the plugin so, of the same crates as the engine's tests; `make test` does.
 CHECKS := CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
-BUILT := $(VENV)/.build$(if $(CUDA),-cuda)$(if $(CHECKED),-checked)
+# Polars' two largest crates, which take columns in and give them out, would take half of a build. Without optimisation they take a sixth
+# of one, and the plugin answers some 20 us later. The wheel that is released has them as Cargo.toml says; so has a build with QUICK=.
+QUICK ?= --config profile.release.package.polars-core.opt-level=0 --config profile.release.package.polars-compute.opt-level=1
+BUILT := $(VENV)/.build$(if $(CUDA),-cuda)$(if $(CHECKED),-checked)$(if $(QUICK),,-released)
 MATURIN := $(if $(CHECKED),$(CHECKS)) $(BIN)/maturin
 unexport DATA TARGET
 export VIRTUAL_ENV := $(CURDIR)/$(VENV)
@@ -65,17 +68,17 @@ $(VENV)/.nvcc: $(VENV)/.setup
 
 build: $(BUILT) ## Build the plugin and install it into .venv
 
-kernels: $(VENV)/.build-cuda$(if $(CHECKED),-checked) ## Build the plugin with its GPU kernels, where this machine has no GPU too
+kernels: $(VENV)/.build-cuda$(if $(CHECKED),-checked)$(if $(QUICK),,-released) ## Build the plugin with its GPU kernels, where this machine has no GPU too
 
 # One plugin lies in .venv. That with kernels serves where none are asked for.
-$(VENV)/.build $(VENV)/.build-checked: $(VENV)/.setup $(SOURCES)
+$(VENV)/.build $(VENV)/.build-checked $(VENV)/.build-released: $(VENV)/.setup $(SOURCES)
 	@rm -f $(VENV)/.build*
-	$(MATURIN) develop --release --strip --no-default-features
+	$(MATURIN) develop --release --strip --no-default-features $(QUICK)
 	@touch $@
 
-$(VENV)/.build-cuda $(VENV)/.build-cuda-checked: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
+$(VENV)/.build-cuda $(VENV)/.build-cuda-checked $(VENV)/.build-cuda-released: $(VENV)/.setup $(VENV)/.nvcc $(SOURCES)
 	@rm -f $(VENV)/.build*
-	$(MATURIN) develop --release --strip
+	$(MATURIN) develop --release --strip $(QUICK)
 	@touch $(subst -cuda,,$@) $@
 
 demo: build ## Run the main job on real data; your own: make demo DATA=file.csv TARGET=column
@@ -98,12 +101,12 @@ test-all: test-rust test-python test-oldest
 
 # Programs of tests that need a GPU are not among these (`test = false` in src/engine/Cargo.toml); clippy alone compiles them.
 build-tests: $(if $(CUDA),$(VENV)/.nvcc)
-	$(CHECKS) cargo test --release $(PACKAGES) --no-run
+	$(CHECKS) cargo test --release $(QUICK) $(PACKAGES) --no-run
 
 ONLY ?=
 
 test-rust: $(if $(CUDA),$(VENV)/.nvcc) ## Test the engine and the kernels, doctests included, overflows checked; some: ONLY='--test suite forest'
-	$(CHECKS) cargo test --release $(PACKAGES) $(ONLY)
+	$(CHECKS) cargo test --release $(QUICK) $(PACKAGES) $(ONLY)
 
 # A file's tests in one process, since they share what they fit; in the order of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses 2 --dist loadfile --no-loadscope-reorder
@@ -129,7 +132,7 @@ SITE := import sysconfig; print(sysconfig.get_path("purelib"))
 
 $(OLDEST)/.setup: $(BUILT) $(VENV)/.setup-test $(PYTHON_SOURCES)
 	rm -rf build/wheel $(OLDEST)
-	$(MATURIN) build --release --strip $(if $(CUDA),,--no-default-features) --interpreter $(BIN)/python --out build/wheel
+	$(MATURIN) build --release --strip $(if $(CUDA),,--no-default-features) $(QUICK) --interpreter $(BIN)/python --out build/wheel
 	$(BIN)/python -m venv $(OLDEST)
 	oldest="$$(sed -nE 's/.*"polars *>= *([0-9.]+).*/\1/p' pyproject.toml | head -n 1)" && test -n "$$oldest" \
 		&& $(OLDEST)/bin/python -m pip install --quiet "polars==$$oldest" build/wheel/*.whl
@@ -160,8 +163,8 @@ lint-others:
 	$(BIN)/python .ci/kernels.py
 
 lint-rust:
-	$(AS_MATURIN) cargo clippy --quiet --release $(PACKAGES) --all-targets -- -D warnings
-	cargo clippy --quiet --release -p taiga-engine -- -D warnings
+	$(AS_MATURIN) cargo clippy --quiet --release $(QUICK) $(PACKAGES) --all-targets -- -D warnings
+	cargo clippy --quiet --release $(QUICK) -p taiga-engine -- -D warnings
 
 # Tests of a GPU are ignored unless asked for; these are for hand: all 2^32 arguments, and times.
 AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
@@ -169,7 +172,8 @@ AT_LENGTH := f32_maths_has_the_same_bits_for_every_argument timing
 test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
 	cargo test --release -p taiga-engine --features cuda --test 'cuda*' -- --include-ignored $(patsubst %,--skip %,$(AT_LENGTH))
 
-bench: build $(VENV)/.setup-test ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
+bench: $(VENV)/.setup-test ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
+	$(MAKE) --no-print-directory QUICK= build
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200
 	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20,300x10000 --out build/benchmarks/train-sizes.jsonl
 	$(BIN)/python -m benchmarks.predict
