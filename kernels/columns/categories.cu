@@ -1,5 +1,6 @@
-// Numbers the distinct integers of a column, nulls among them as one (src/cuda/columns/categories.rs).
+// Numbers the distinct integers or texts of a column, nulls among them as one (src/cuda/columns/categories.rs).
 
+#include "../numerics/random.cuh"
 #include "../runtime/for_each.cuh"
 #include "stats/values.cuh"
 
@@ -58,4 +59,51 @@ extern "C" __global__ void mark_runs(uint64_t n, const uint64_t* keys, uint32_t*
 extern "C" __global__ void number_runs(uint64_t n, const uint32_t* rows, const uint32_t* begins, const uint32_t* before,
                                        uint32_t* codes) {
     FOR_EACH(i, n) codes[rows[i]] = before[i] + begins[i];
+}
+
+// Rows whose texts are counted from one start.
+constexpr uint64_t TEXT_BLOCK = 1 << 14;
+
+// The bytes of a row's text: they lie behind those of the rows before it in its block.
+struct Text {
+    const uint8_t* bytes;
+    uint32_t length;
+
+    __device__ __forceinline__ Text(const uint64_t* starts, const uint32_t* ends, const uint8_t* texts, uint64_t row) {
+        const uint32_t first = row % TEXT_BLOCK == 0 ? 0 : ends[row - 1];
+        bytes = texts + starts[row / TEXT_BLOCK] + first;
+        length = ends[row] - first;
+    }
+
+    // The 8 bytes from `at` on, zeros behind the end.
+    __device__ __forceinline__ uint64_t word(uint32_t at) const {
+        uint64_t word = 0;
+        const uint32_t count = length - at < 8 ? length - at : 8;
+        for (uint32_t i = 0; i < count; i++) word |= static_cast<uint64_t>(bytes[at + i]) << (8 * i);
+        return word;
+    }
+};
+
+// A hash of each row's text, to sort rows by.
+extern "C" __global__ void text_keys(uint64_t n, const uint64_t* starts, const uint32_t* ends, const uint8_t* texts,
+                                     uint64_t* keys, uint32_t* rows) {
+    FOR_EACH(row, n) {
+        const Text text(starts, ends, texts, row);
+        uint64_t hash = mix64(text.length + GOLDEN);
+        for (uint32_t at = 0; at < text.length; at += 8) hash = mix64((hash ^ text.word(at)) + GOLDEN);
+        keys[row] = hash;
+        rows[row] = static_cast<uint32_t>(row);
+    }
+}
+
+// Sets `differ` where two neighbours of one key have different texts.
+extern "C" __global__ void compare_texts(uint64_t n, const uint64_t* keys, const uint32_t* rows, const uint64_t* starts,
+                                         const uint32_t* ends, const uint8_t* texts, uint32_t* differ) {
+    FOR_EACH(i, n) {
+        if (i == 0 || keys[i] != keys[i - 1]) continue;
+        const Text one(starts, ends, texts, rows[i - 1]), other(starts, ends, texts, rows[i]);
+        bool same = one.length == other.length;
+        for (uint32_t at = 0; same && at < one.length; at += 8) same = one.word(at) == other.word(at);
+        if (!same) *differ = 1;
+    }
 }

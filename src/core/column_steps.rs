@@ -1,6 +1,7 @@
 //! What a device does with whole columns: statistics, borders, codes and encodings, without a learner.
 
 use crate::column::Column;
+use crate::column::categories::UncodedCategories;
 use crate::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
@@ -59,14 +60,13 @@ pub trait ColumnSteps {
     /// As there, and those of the device.
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
 
-    /// Does what [`crate::encoding::target::target_encode`] does with a category for each distinct integer of a column of up to 64
-    /// bits, and one for its nulls.
+    /// Does what [`crate::encoding::target::target_encode`] does with a category for each distinct value, and one for nulls.
     ///
     /// # Errors
-    /// As there, those of [`Codes::of_integers`](crate::column::categories::Codes::of_integers), and those of the device.
-    fn target_encode_integers(
+    /// As there, those of [`UncodedCategories::codes`], and those of the device.
+    fn target_encode_uncoded(
         &self,
-        categories: &Column<'_>,
+        categories: UncodedCategories<'_>,
         target: EncodingTarget<'_>,
         weight: Option<&[f64]>,
         plan: &EncodingPlan,

@@ -3,7 +3,10 @@
 
 use crate::error::Result;
 use crate::memory;
+use crate::parallel::interrupt;
+use rayon::prelude::*;
 use std::alloc::Layout;
+use std::mem::MaybeUninit;
 
 /// Below this size huge pages gain nothing.
 const HUGE: usize = 2 << 20;
@@ -47,6 +50,34 @@ pub fn try_with_capacity<T>(what: &str, len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| memory::refused(what, memory::product(&[len as u64, size_of::<T>() as u64])))?;
     advise(&mut values);
+    Ok(values)
+}
+
+/// Makes a vector of what `fill(start, values)` writes over the zeros of each block of `block` values, on all threads of the pool that
+/// this is called in; or an error where the system has no memory for it; `what` it is for. One thread that writes zeros to all of it
+/// before would take longer than the others together.
+///
+/// # Errors
+/// [`crate::Error::Memory`].
+///
+/// ```
+/// use taiga_core::pages::filled_by;
+/// let squares = filled_by("squares", 5, 2, |start, out: &mut [u32]| {
+///     out.iter_mut().zip(start as u32..).for_each(|(out, i)| *out = i * i);
+/// });
+/// assert_eq!(squares.unwrap(), [0, 1, 4, 9, 16]);
+/// ```
+pub fn filled_by<T: Zero + Send + Sync>(what: &str, len: usize, block: usize, fill: impl Fn(usize, &mut [T]) + Sync) -> Result<Vec<T>> {
+    let mut values = try_with_capacity(what, len)?;
+    values.spare_capacity_mut()[..len].par_chunks_mut(block.max(1)).enumerate().for_each(|(i, part)| {
+        interrupt::poll();
+        part.fill(MaybeUninit::new(T::ZERO));
+        // SAFETY: all of it was written by the line before.
+        let part = unsafe { &mut *(std::ptr::from_mut(part) as *mut [T]) };
+        fill(i * block.max(1), part);
+    });
+    // SAFETY: there is room for `len` values, and each lies in one of the blocks, which were all written.
+    unsafe { values.set_len(len) };
     Ok(values)
 }
 

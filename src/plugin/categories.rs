@@ -5,9 +5,11 @@
 
 use crate::columns::Numbers;
 use crate::errors;
+use arrow2::array::{Array, Utf8ViewArray};
 use polars::prelude::*;
 use rayon::prelude::*;
-use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames, Codes};
+use std::ops::Range;
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames, Codes, Texts, UncodedCategories};
 use taiga_engine::dataset::positions::{PositionLabels, Positions};
 use taiga_engine::encoding::Lookup;
 use taiga_engine::parallel::{fork, interrupt};
@@ -86,10 +88,7 @@ pub fn codes(series: &Series) -> PolarsResult<Codes<'_>> {
     let name = series.name().as_str();
     check_type(name, series.dtype())?;
     let codes = match series.dtype() {
-        DataType::String => {
-            let chunks: Vec<_> = series.str()?.downcast_iter().collect();
-            Codes::text(name, &lengths(series), |chunk, row| chunks[chunk].get(row))
-        }
+        DataType::String => Codes::of_texts(&StringTexts::new(series)?),
         DataType::Categorical(_, mapping) | DataType::Enum(_, mapping) => {
             let physical = series.to_physical_repr();
             let label = |code| mapping.cat_to_str(code);
@@ -110,6 +109,83 @@ pub fn codes(series: &Series) -> PolarsResult<Codes<'_>> {
         _ => Codes::of_integers(&Numbers::feature(series)?.column()),
     };
     codes.map_err(errors::compute)
+}
+
+/// What [`UncodedCategories`] borrows from.
+pub enum Uncoded<'a> {
+    Integers(Numbers),
+    Texts(StringTexts<'a>),
+}
+
+impl<'a> Uncoded<'a> {
+    /// A column of integers of up to 64 bits or of Strings; none for other types.
+    ///
+    /// # Errors
+    /// None, but for what Polars says of its own columns.
+    pub fn new(series: &'a Series) -> PolarsResult<Option<Self>> {
+        Ok(match series.dtype() {
+            DataType::Int128 | DataType::UInt128 => None,
+            dtype if dtype.is_integer() => Some(Uncoded::Integers(Numbers::feature(series)?)),
+            DataType::String => Some(Uncoded::Texts(StringTexts::new(series)?)),
+            _ => None,
+        })
+    }
+
+    /// The engine's view.
+    pub fn rows(&self) -> UncodedCategories<'_> {
+        match self {
+            Uncoded::Integers(numbers) => UncodedCategories::Integers(numbers.column()),
+            Uncoded::Texts(texts) => UncodedCategories::Texts(texts),
+        }
+    }
+}
+
+/// The texts of a column of Strings.
+pub struct StringTexts<'a> {
+    name: &'a str,
+    chunks: Vec<&'a Utf8ViewArray>,
+    /// The first row of each chunk, and the length behind them.
+    starts: Vec<usize>,
+}
+
+impl<'a> StringTexts<'a> {
+    /// Those of a series.
+    ///
+    /// # Errors
+    /// For another type.
+    pub fn new(series: &'a Series) -> PolarsResult<Self> {
+        let chunks: Vec<_> = series.str()?.downcast_iter().collect();
+        let mut starts = vec![0];
+        starts.extend(chunks.iter().scan(0, |end, chunk| {
+            *end += chunk.len();
+            Some(*end)
+        }));
+        Ok(StringTexts { name: series.name(), chunks, starts })
+    }
+}
+
+impl<'b, 'a: 'b> Texts<'b> for StringTexts<'a> {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn rows(&self) -> usize {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    fn visit(&self, rows: Range<usize>, visit: &mut dyn FnMut(Option<&'b str>)) {
+        let first = self.starts.partition_point(|start| *start <= rows.start).saturating_sub(1);
+        for (&chunk, start) in self.chunks[first.min(self.chunks.len())..].iter().zip(&self.starts[first..]) {
+            let (from, until) = (rows.start.max(*start) - start, rows.end.min(start + chunk.len()).saturating_sub(*start));
+            match chunk.validity() {
+                None => (from..until).for_each(|row| visit(Some(chunk.value(row)))),
+                Some(_) => (from..until).for_each(|row| visit(chunk.get(row))),
+            }
+            if start + chunk.len() >= rows.end {
+                return;
+            }
+        }
+    }
 }
 
 /// Checks that a column of this type can say which rows are ranked together.

@@ -6,7 +6,7 @@ pub mod python;
 mod target;
 
 use crate::categories;
-use crate::columns::{self, Numbers, check_number};
+use crate::columns::{self, check_number};
 use crate::errors::{self, guarded};
 use crate::export::{Answer, Length, export};
 use crate::fit::{self, Fields, OnError};
@@ -129,11 +129,11 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
                 }
                 _ => EncodingPlan::random(rows, &params).map_err(errors::compute)?,
             };
-            // A device numbers integers by itself.
-            if category.dtype().is_integer() && !matches!(category.dtype(), DataType::Int128 | DataType::UInt128) {
-                let column = Numbers::feature(category)?;
+            // A device numbers integers and texts by itself.
+            if let Some(uncoded) = categories::Uncoded::new(category)? {
+                let rows = uncoded.rows();
                 return with_columns(&kwargs.device, |backend| {
-                    backend.target_encode_integers(&column.column(), target.target(), weight.as_deref(), &plan, &params)
+                    backend.target_encode_uncoded(rows, target.target(), weight.as_deref(), &plan, &params)
                 })
                 .map_err(errors::compute);
             }

@@ -13,6 +13,7 @@ pub mod linear;
 pub mod model;
 pub mod naive;
 pub mod random_fits;
+pub mod rows;
 pub mod together;
 
 use std::borrow::Cow;

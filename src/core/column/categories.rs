@@ -79,6 +79,49 @@ impl Categories {
     }
 }
 
+/// Texts of rows, which live for `'a` wherever they lie.
+pub trait Texts<'a>: Sync {
+    /// Returns the column's name.
+    fn name(&self) -> &str;
+
+    /// Returns the number of rows.
+    fn rows(&self) -> usize;
+
+    /// Calls `visit` with the text of each of `rows` in their order, none for null.
+    fn visit(&self, rows: Range<usize>, visit: &mut dyn FnMut(Option<&'a str>));
+}
+
+/// The categories of rows as they come, without codes. Whoever asks for no more than which rows belong together need not number them
+/// by first appearance, so a device numbers them as it likes.
+#[derive(Clone)]
+pub enum UncodedCategories<'a> {
+    /// A column of integers of up to 64 bits.
+    Integers(Column<'a>),
+    /// Texts.
+    Texts(&'a dyn Texts<'a>),
+}
+
+impl<'a> UncodedCategories<'a> {
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        match self {
+            UncodedCategories::Integers(column) => column.len(),
+            UncodedCategories::Texts(texts) => texts.rows(),
+        }
+    }
+
+    /// Returns the codes of the rows, numbered by first appearance.
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number, and for a column of something else than integers.
+    pub fn codes(&self) -> Result<Codes<'a>> {
+        match self {
+            UncodedCategories::Integers(column) => Codes::of_integers(column),
+            UncodedCategories::Texts(texts) => Codes::of_texts(*texts),
+        }
+    }
+}
+
 /// The codes of a column, with its distinct values still borrowed: all that an encoding of the
 /// column itself needs, which makes no labels.
 pub struct Codes<'a> {
@@ -108,6 +151,25 @@ impl<'a> Codes<'a> {
         let chunks = Chunks::new(lengths.iter().copied());
         distinct::check_rows(name, chunks.rows())?;
         let coded = distinct::by_hash(&chunks, &one_by_one(get));
+        Ok(Codes { codes: coded.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
+    }
+
+    /// Returns the codes of texts.
+    ///
+    /// # Errors
+    /// For more rows than 32 bits can number.
+    pub fn of_texts(texts: &dyn Texts<'a>) -> Result<Self> {
+        let rows = texts.rows();
+        distinct::check_rows(texts.name(), rows)?;
+        let read = |_: usize, rows: Range<usize>, out: &mut [Option<&'a str>]| {
+            let mut places = out.iter_mut();
+            texts.visit(rows, &mut |text| {
+                if let Some(place) = places.next() {
+                    *place = text;
+                }
+            });
+        };
+        let coded = distinct::by_hash(&Chunks::new([rows]), &read);
         Ok(Codes { codes: coded.codes, keys: CategoryValues::Text(coded.keys), null: coded.null })
     }
 

@@ -4,6 +4,7 @@
 
 use super::buckets::{Buckets, SortScratch, Word, bucket_bits};
 use crate::column::distinct::shares;
+use crate::error::Result;
 use crate::numerics::random::Random;
 use crate::pages;
 use crate::parallel::interrupt::{self, pieces};
@@ -47,7 +48,7 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
 /// use taiga_core::encoding::permutation::{RandomFolds, permutation};
 /// use taiga_core::numerics::random::{Purpose, Random};
 /// let random = Random::new(7, Purpose::Folds, 0);
-/// let (order, folds) = (permutation(100, random), RandomFolds::new(100, random, 4).of_rows(100));
+/// let (order, folds) = (permutation(100, random), RandomFolds::new(100, random, 4).of_rows(100).unwrap());
 /// assert!((0..100).all(|place| folds[order[place] as usize] as usize == place / 25));
 /// ```
 #[derive(Clone, Debug)]
@@ -144,13 +145,13 @@ impl RandomFolds {
     }
 
     /// Returns the fold of each of `rows` rows.
-    pub fn of_rows(&self, rows: usize) -> Vec<u32> {
-        let mut folds = pages::zeroed(rows);
-        folds.par_chunks_mut(FOLD_ROWS).enumerate().for_each(|(i, folds)| {
-            interrupt::poll();
-            folds.iter_mut().zip(i * FOLD_ROWS..).for_each(|(fold, row)| *fold = self.of(row));
-        });
-        folds
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory).
+    pub fn of_rows(&self, rows: usize) -> Result<Vec<u32>> {
+        pages::filled_by("the folds of rows", rows, FOLD_ROWS, |start, folds| {
+            folds.iter_mut().zip(start..).for_each(|(fold, row)| *fold = self.of(row));
+        })
     }
 }
 

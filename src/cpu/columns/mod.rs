@@ -1,7 +1,7 @@
 //! Columns on this process's threads.
 
 use taiga_core::column::Column;
-use taiga_core::column::categories::Codes;
+use taiga_core::column::categories::UncodedCategories;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::combine::combine;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams, category_values, target_encode};
@@ -55,15 +55,15 @@ impl ColumnSteps for CpuColumns {
         target_encode(input, plan, params)
     }
 
-    fn target_encode_integers(
+    fn target_encode_uncoded(
         &self,
-        categories: &Column<'_>,
+        categories: UncodedCategories<'_>,
         target: EncodingTarget<'_>,
         weight: Option<&[f64]>,
         plan: &EncodingPlan,
         params: &TargetParams,
     ) -> Result<Vec<Vec<f64>>> {
-        let codes = Codes::of_integers(categories)?;
+        let codes = categories.codes()?;
         target_encode(&EncodingInput { codes: &codes.codes, categories: codes.categories(), target, weight }, plan, params)
     }
 

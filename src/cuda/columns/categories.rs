@@ -1,8 +1,10 @@
-//! Codes of categories, made on the GPU from the integers of a column.
+//! Codes of categories, made on the GPU from the integers or texts of a column.
 //!
 //! ```text
-//! values close together   code = distance from the least
-//! others                  (distance, row) ─► radix sort ─► runs of equal distances are numbered ─► back to the rows
+//! integers close together   code = distance from the least
+//! other integers            (distance, row) ─► radix sort ─► runs of equal distances are numbered ─► back to the rows
+//! texts                     (hash, row) ─► likewise; neighbours of one hash are compared, and where two texts differ
+//!                           after all, the CPU makes the codes
 //! ```
 //!
 //! Categories are numbered in ascending order, nulls behind them, where the CPU numbers them by first appearance: for
@@ -16,12 +18,16 @@ use crate::runtime::device::Image;
 use crate::runtime::memory::pointer;
 use crate::runtime::queue::{Queue, each_row};
 use crate::runtime::sort::{Pairs, bits_below};
+use crate::runtime::upload::upload;
 use cudarc::driver::CudaSlice;
+use rayon::prelude::*;
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use taiga_core::column::Column;
-use taiga_core::column::categories::Codes;
+use taiga_core::column::categories::{Codes, Texts, UncodedCategories};
 use taiga_core::column::distinct::check_rows;
 use taiga_core::error::{Error, Result};
+use taiga_core::parallel::interrupt;
 use taiga_core::stats::ColumnValue;
 
 /// `kernels/columns/categories.cu`.
@@ -106,21 +112,167 @@ impl DeviceCodes {
             launch!(queue, kernel, each_row(queue, rows); on_device.values(), &validity, &n, &least, &null, &mut from.0, &mut from.1)?;
         }
         drop(on_device);
-        let mut sorted: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
-        queue.sort_pairs(&from.0, &from.1, &mut sorted, rows as u32, 0..bits_below(categories as u64))?;
-        drop(from);
-        let mut begins = queue.alloc::<u32>("numbers", rows)?;
-        let kernel = gpu.kernel(CATEGORIES, "mark_runs")?;
-        // SAFETY: the arguments are those of `mark_runs`, of `n` keys.
-        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &mut begins) }?;
-        let mut before = queue.alloc::<u32>("numbers", rows)?;
-        queue.sum_before(&begins, &mut before, rows as u32)?;
-        let mut codes = queue.alloc::<u32>("codes", rows)?;
-        let kernel = gpu.kernel(CATEGORIES, "number_runs")?;
-        // SAFETY: the arguments are those of `number_runs`; each row stands once among the sorted.
-        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.1, &begins, &before, &mut codes) }?;
-        let last = rows - 1..rows;
-        let categories = queue.read(&before.slice(last.clone()))?[0] + queue.read(&begins.slice(last))?[0] + 1;
-        Ok(DeviceCodes { codes, rows, categories: categories as usize })
+        let sorted = sort_keys(queue, from, rows, bits_below(categories as u64))?;
+        number_runs(queue, &sorted, rows)
     }
+
+    /// Makes the codes of texts.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::Memory`].
+    pub fn of_texts(queue: &Queue, packed: &PackedTexts<'_>) -> Result<Self> {
+        let (gpu, rows) = (queue.gpu(), packed.texts.rows());
+        check_rows(packed.texts.name(), rows)?;
+        if rows == 0 {
+            return Ok(DeviceCodes { codes: queue.alloc("codes", 0)?, rows, categories: 0 });
+        }
+        let on_host = || {
+            let codes = UncodedCategories::Texts(packed.texts).codes()?;
+            DeviceCodes::new(queue, "the categories", &codes.codes, codes.categories())
+        };
+        if packed.is_long {
+            return on_host();
+        }
+        let starts = upload(queue, "the texts", &packed.starts)?;
+        let mut ends = queue.alloc::<u32>("the texts", rows)?;
+        queue.upload(&mut ends, rows * 4, &|from, out| packed.fill_ends(from / 4, out))?;
+        let mut texts = queue.alloc::<u8>("the texts", packed.len())?;
+        queue.upload(&mut texts, packed.len(), &|from, out| packed.fill_texts(from as u64, out))?;
+        let n = rows as u64;
+        let mut from: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
+        let kernel = gpu.kernel(CATEGORIES, "text_keys")?;
+        // SAFETY: the arguments are those of `text_keys`: a start for each block of rows, an end for each row, and the texts between.
+        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &starts, &ends, &texts, &mut from.0, &mut from.1) }?;
+        let sorted = sort_keys(queue, from, rows, 64)?;
+        let mut differ = queue.zeros::<u32>("a flag", 1)?;
+        let kernel = gpu.kernel(CATEGORIES, "compare_texts")?;
+        // SAFETY: the arguments are those of `compare_texts`, the same, and sorted keys with their rows.
+        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &sorted.1, &starts, &ends, &texts, &mut differ) }?;
+        let codes = number_runs(queue, &sorted, rows)?;
+        if queue.read(&differ)?[0] != 0 {
+            return on_host();
+        }
+        Ok(codes)
+    }
+}
+
+/// Sorts by the lowest bits of the keys, equal ones in their order.
+fn sort_keys(queue: &Queue, from: Pairs<u64>, rows: usize, bits: u32) -> Result<Pairs<u64>> {
+    let mut sorted: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
+    queue.sort_pairs(&from.0, &from.1, &mut sorted, rows as u32, 0..bits)?;
+    Ok(sorted)
+}
+
+/// The number of each row's key among the distinct ones.
+fn number_runs(queue: &Queue, sorted: &Pairs<u64>, rows: usize) -> Result<DeviceCodes> {
+    let (gpu, n) = (queue.gpu(), rows as u64);
+    let mut begins = queue.alloc::<u32>("numbers", rows)?;
+    let kernel = gpu.kernel(CATEGORIES, "mark_runs")?;
+    // SAFETY: the arguments are those of `mark_runs`, of `n` keys.
+    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &mut begins) }?;
+    let mut before = queue.alloc::<u32>("numbers", rows)?;
+    queue.sum_before(&begins, &mut before, rows as u32)?;
+    let mut codes = queue.alloc::<u32>("codes", rows)?;
+    let kernel = gpu.kernel(CATEGORIES, "number_runs")?;
+    // SAFETY: the arguments are those of `number_runs`; each row stands once among the sorted.
+    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.1, &begins, &before, &mut codes) }?;
+    let last = rows - 1..rows;
+    let categories = queue.read(&before.slice(last.clone()))?[0] + queue.read(&begins.slice(last))?[0] + 1;
+    Ok(DeviceCodes { codes, rows, categories: categories as usize })
+}
+
+/// `TEXT_BLOCK` of `kernels/columns/categories.cu`: rows whose texts are counted from one start.
+const TEXT_BLOCK: usize = 1 << 14;
+
+/// What stands for null: no byte of a text.
+const NULL_TEXT: &[u8] = &[0xFF];
+
+/// Texts of rows, to be laid one behind the other.
+///
+/// ```text
+/// texts    a bc ddd │ e ff          of blocks of rows
+/// starts   0        │ 6       │ 9   of blocks
+/// ends     1 3  6   │ 1 3           of rows, from their block's start on
+/// ```
+pub struct PackedTexts<'a> {
+    texts: &'a dyn Texts<'a>,
+    starts: Vec<u64>,
+    /// Whether some block has more bytes than 32 bits count.
+    is_long: bool,
+}
+
+impl<'a> PackedTexts<'a> {
+    /// Measures texts.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn new(texts: &'a dyn Texts<'a>) -> Result<Self> {
+        let rows = texts.rows();
+        let blocks: Vec<u64> = (0..rows.div_ceil(TEXT_BLOCK))
+            .into_par_iter()
+            .map(|block| {
+                interrupt::poll();
+                let mut bytes = 0;
+                visit_texts(texts, block * TEXT_BLOCK..rows.min((block + 1) * TEXT_BLOCK), |text| bytes += text.len() as u64);
+                bytes
+            })
+            .collect();
+        let mut starts = vec![0];
+        starts.extend(blocks.iter().scan(0, |end, bytes| {
+            *end += bytes;
+            Some(*end)
+        }));
+        Ok(PackedTexts { texts, starts, is_long: blocks.iter().any(|bytes| *bytes > u32::MAX.into()) })
+    }
+
+    /// Bytes of all texts.
+    fn len(&self) -> usize {
+        self.starts.last().map_or(0, |end| *end as usize)
+    }
+
+    /// Bytes that their codes take on a GPU besides those of an encoding.
+    pub(super) fn bytes(&self) -> u64 {
+        self.len() as u64 + 4 * self.texts.rows() as u64
+    }
+
+    /// Writes the ends of the rows from `row` on, the first of a block.
+    fn fill_ends(&self, row: usize, out: &mut [u8]) {
+        let rows = row..row + out.len() / 4;
+        let (mut row, mut end) = (rows.start, 0u32);
+        let mut places = out.chunks_exact_mut(4);
+        visit_texts(self.texts, rows, |text| {
+            end = if row % TEXT_BLOCK == 0 { 0 } else { end }.wrapping_add(text.len() as u32);
+            row += 1;
+            if let Some(place) = places.next() {
+                place.copy_from_slice(&end.to_ne_bytes());
+            }
+        });
+    }
+
+    /// Writes the bytes from `from` on.
+    fn fill_texts(&self, from: u64, out: &mut [u8]) {
+        let until = from + out.len() as u64;
+        // The last block that begins there or before it; several do where texts are empty.
+        let first = self.starts.partition_point(|start| *start <= from).saturating_sub(1);
+        for block in first..self.starts.len() - 1 {
+            let mut at = self.starts[block];
+            if at >= until {
+                return;
+            }
+            let rows = block * TEXT_BLOCK..self.texts.rows().min((block + 1) * TEXT_BLOCK);
+            visit_texts(self.texts, rows, |text| {
+                let end = at + text.len() as u64;
+                let (first, last) = (at.max(from), end.min(until));
+                if first < last {
+                    let part = &text[(first - at) as usize..(last - at) as usize];
+                    out[(first - from) as usize..(last - from) as usize].copy_from_slice(part);
+                }
+                at = end;
+            });
+        }
+    }
+}
+
+fn visit_texts<'a>(texts: &dyn Texts<'a>, rows: Range<usize>, mut visit: impl FnMut(&[u8])) {
+    texts.visit(rows, &mut |text| visit(text.map_or(NULL_TEXT, str::as_bytes)));
 }

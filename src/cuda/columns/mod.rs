@@ -13,6 +13,7 @@ pub mod target_encode;
 use super::runtime::device::Gpu;
 use super::runtime::queue::Queue;
 use taiga_core::column::Column;
+use taiga_core::column::categories::UncodedCategories;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use taiga_core::error::Result;
@@ -62,15 +63,15 @@ impl ColumnSteps for CudaColumns {
         target_encode::target_encode(&self.queue, input, plan, params)
     }
 
-    fn target_encode_integers(
+    fn target_encode_uncoded(
         &self,
-        categories: &Column<'_>,
+        categories: UncodedCategories<'_>,
         target: EncodingTarget<'_>,
         weight: Option<&[f64]>,
         plan: &EncodingPlan,
         params: &TargetParams,
     ) -> Result<Vec<Vec<f64>>> {
-        target_encode::target_encode_integers(&self.queue, categories, target, weight, plan, params)
+        target_encode::target_encode_uncoded(&self.queue, categories, target, weight, plan, params)
     }
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {

@@ -18,9 +18,9 @@ pub use measure::measure;
 pub(crate) use scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 pub(crate) use statistic::TargetColumns;
 
-use super::categories::DeviceCodes;
+use super::categories::{DeviceCodes, PackedTexts};
 use crate::launch;
-use crate::runtime::column::{DeviceColumn, bytes_of_mut};
+use crate::runtime::column::DeviceColumn;
 use crate::runtime::device::Image;
 use crate::runtime::queue::{Queue, each_row};
 use crate::runtime::upload::upload;
@@ -28,7 +28,7 @@ use cells::{by_fold, plain};
 use cudarc::driver::CudaSlice;
 use ordered::ordered;
 use statistic::DeviceStatistic;
-use taiga_core::column::Column;
+use taiga_core::column::categories::UncodedCategories;
 use taiga_core::encoding::permutation::RandomFolds;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, check_folds, check_rows};
 use taiga_core::error::Result;
@@ -43,8 +43,9 @@ const THREADS: u32 = 256;
 const WINDOW_BITS: u32 = 12;
 
 fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>> {
-    let mut out = pages::try_zeroed("encoded values", n)?;
-    queue.download(values, bytes_of_mut(&mut out))?;
+    // Not of zeros: one thread would write them.
+    let mut out = pages::try_with_capacity("encoded values", n)?;
+    queue.append_parts(values, n, [&mut out])?;
     Ok(out)
 }
 
@@ -60,26 +61,34 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPl
     })
 }
 
-/// [`taiga_core::column_steps::ColumnSteps::target_encode_integers`] on the GPU.
+/// [`taiga_core::column_steps::ColumnSteps::target_encode_uncoded`] on the GPU.
 ///
 /// # Errors
 /// As there; [`Error::Device`].
-pub fn target_encode_integers(
+pub fn target_encode_uncoded(
     queue: &Queue,
-    categories: &Column<'_>,
+    categories: UncodedCategories<'_>,
     target: EncodingTarget<'_>,
     weight: Option<&[f64]>,
     plan: &EncodingPlan,
     params: &TargetParams,
 ) -> Result<Vec<Vec<f64>>> {
-    let rows = categories.len();
+    let rows = categories.rows();
     params.validate()?;
     check_rows(rows, target, weight)?;
     // Sums of all categories are a table, but for an ordered encoding, to which unused numbers are so many more bits to sort by.
     let most = if let EncodingPlan::Ordered(_) = plan { 1 << 31 } else { (rows / 4).max(1 << 20) };
     // A sort that numbers them takes what that of the encoding does, which comes behind it.
-    let raw = DeviceColumn::exact_bytes(categories);
-    encode(queue, rows, raw as u64, target, weight, plan, params, || DeviceCodes::of_integers(queue, categories, most))
+    match &categories {
+        UncodedCategories::Integers(column) => {
+            let raw = DeviceColumn::exact_bytes(column) as u64;
+            encode(queue, rows, raw, target, weight, plan, params, || DeviceCodes::of_integers(queue, column, most))
+        }
+        UncodedCategories::Texts(texts) => {
+            let packed = PackedTexts::new(*texts)?;
+            encode(queue, rows, packed.bytes(), target, weight, plan, params, || DeviceCodes::of_texts(queue, &packed))
+        }
+    }
 }
 
 /// Encodes rows by the codes that `codes` makes; `more`: bytes of the device that these take besides.

@@ -64,16 +64,13 @@ impl EncoderTarget {
         }
         let Some(classes) = classes else {
             if *series.dtype() == DataType::Boolean {
-                let mut flags = pages::zeroed(series.len());
-                let mut rest = &mut flags[..];
-                for chunk in series.bool()?.downcast_iter() {
-                    let (own, behind) = std::mem::take(&mut rest).split_at_mut(chunk.len());
-                    own.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| {
-                        let bits = chunk.values().clone().sliced(i * BLOCK, out.len());
-                        out.iter_mut().zip(bits.iter()).for_each(|(flag, bit)| *flag = bit.into());
-                    });
-                    rest = behind;
-                }
+                let chunks = &series.bool()?.rechunk();
+                let bits = chunks.downcast_as_array().values();
+                let flags = pages::filled_by("a target", series.len(), BLOCK, |start, out: &mut [u8]| {
+                    let bits = bits.clone().sliced(start, out.len());
+                    out.iter_mut().zip(bits.iter()).for_each(|(flag, bit)| *flag = bit.into());
+                });
+                let flags = flags.map_err(errors::compute)?;
                 return Ok(EncoderTarget::Flags(flags));
             }
             return Ok(EncoderTarget::Numbers(numbers(series, "a target")?));
@@ -103,9 +100,7 @@ fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
     let numbers = Numbers::finite(series, role)?;
     let column = numbers.column();
     errors::check_memory(|| format!("{role} of {} rows", column.len()), 8 * column.len() as u64, "encode fewer rows")?;
-    let mut values = pages::zeroed(column.len());
-    values.par_chunks_mut(BLOCK).enumerate().for_each(|(i, out)| column.read_f64(i * BLOCK, out));
-    Ok(values)
+    pages::filled_by(role, column.len(), BLOCK, |start, out| column.read_f64(start, out)).map_err(errors::compute)
 }
 
 /// Weights: finite, not negative, and not all zero.

@@ -86,7 +86,7 @@ impl EncodingPlan {
             EncodingPlan::RandomFolds(folds, of_rows) => {
                 check_folds(*of_rows, rows)?;
                 memory::check(&format!("the folds of {rows} rows"), 4 * rows as u64, "encode fewer rows")?;
-                Ok(Some((Cow::Owned(folds.of_rows(rows)), folds.count())))
+                Ok(Some((Cow::Owned(folds.of_rows(rows)?), folds.count())))
             }
             EncodingPlan::Ordered(_) | EncodingPlan::Plain => Ok(None),
         }

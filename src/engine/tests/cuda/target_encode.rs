@@ -1,5 +1,6 @@
 //! Target encoding and statistics of categories on the GPU have the CPU's bits.
 
+use taiga_engine::column::categories::UncodedCategories;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::cuda::columns::categories::DeviceCodes;
 use taiga_engine::cuda::columns::target_encode::category_values;
@@ -14,6 +15,7 @@ use taiga_engine::encoding::target::{
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_testing::gpu::patterns;
 use taiga_testing::gpu::{Gpu, gpu, say};
+use taiga_testing::rows::TextRows;
 
 fn random(stream: u64) -> Random {
     patterns::random(9_000 + stream)
@@ -157,8 +159,11 @@ fn integers_are_encoded_as_on_the_cpu() {
                             continue;
                         }
                         for target in [EncodingTarget::Flags(&flags), EncodingTarget::Numbers(&real)] {
-                            let encode =
-                                |device| with_columns(device, |steps| steps.target_encode_integers(&column, target, None, &plan, &params));
+                            let encode = |device| {
+                                with_columns(device, |steps| {
+                                    steps.target_encode_uncoded(UncodedCategories::Integers(column.clone()), target, None, &plan, &params)
+                                })
+                            };
                             let (found, cpu) = (encode("cuda"), encode("cpu"));
                             let what = format!("{name}, {spread} apart, {nulls}, {plan_name}, {n} rows");
                             match (found, cpu) {
@@ -181,14 +186,20 @@ fn integers_are_encoded_as_on_the_cpu() {
     let encode = |device| {
         let target = EncodingTarget::Flags(&[0, 1, 1, 1, 0, 1]);
         with_columns(device, |steps| {
-            steps.target_encode_integers(&column, target, None, &EncodingPlan::Ordered(vec![Order::Rows]), &TargetParams::default())
+            steps.target_encode_uncoded(
+                UncodedCategories::Integers(column.clone()),
+                target,
+                None,
+                &EncodingPlan::Ordered(vec![Order::Rows]),
+                &TargetParams::default(),
+            )
         })
     };
     assert_eq!(encode("cuda").expect("encoded"), encode("cpu").expect("encoded"));
     let rows = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::F64(&[0.5]), None)]);
     let float = with_columns("cuda", |steps| {
-        steps.target_encode_integers(
-            &rows,
+        steps.target_encode_uncoded(
+            UncodedCategories::Integers(rows.clone()),
             EncodingTarget::Flags(&[1]),
             None,
             &EncodingPlan::Plain,
@@ -198,6 +209,74 @@ fn integers_are_encoded_as_on_the_cpu() {
     assert!(float.expect_err("no integers").to_string().contains("no kernel"));
     gpu.queue.synchronize().expect("done");
     say(&format!("encodings of integers: {done}, all equal"));
+}
+
+/// Two texts of one hash (`text_keys` of kernels/columns/categories.cu).
+fn texts_of_one_hash() -> [String; 2] {
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    let mix = |z: u64| {
+        let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    };
+    let text = |first: u64, second: u64| String::from_utf8([first.to_le_bytes(), second.to_le_bytes()].concat());
+    let behind = |first: u64| mix((mix(16 + GOLDEN) ^ first).wrapping_add(GOLDEN));
+    // The second word of the other text makes up for what the first one changed; it must be a text too.
+    let ascii = 0x7F7F_7F7F_7F7F_7F7F;
+    let other = (1..).map(|i: u64| i.wrapping_mul(GOLDEN) & ascii).find(|first| (behind(0) ^ behind(*first)) & !ascii == 0);
+    let other = other.expect("found after some hundred");
+    [text(0, 0), text(other, behind(0) ^ behind(other))].map(|text| text.expect("ASCII"))
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn texts_are_encoded_as_on_the_cpu() {
+    let gpu = gpu();
+    let mut done = 0;
+    let [one, other] = texts_of_one_hash();
+    assert_ne!(one, other);
+    type Label<'a> = Box<dyn Fn(u32) -> Option<String> + 'a>;
+    for n in [1usize, 3, 1000, 16_384, 70_001] {
+        let r = random(41);
+        let codes: Vec<u32> = (0..n).map(|i| (r.unit(i as u64).powi(3) * 300.0) as u32).collect();
+        let real: Vec<f64> = (0..n).map(|i| r.unit((i + 3 * n) as u64) - 0.4).collect();
+        let kinds: Vec<(&str, Label<'_>)> = vec![
+            ("short", Box::new(|code| Some(format!("{code}")))),
+            ("null and empty", Box::new(|code| [None, Some(String::new()), Some("\0".into())][code as usize % 3].clone())),
+            ("only nulls", Box::new(|_| None)),
+            ("only empty", Box::new(|_| Some(String::new()))),
+            ("longer and longer", Box::new(|code| (code % 7 != 0).then(|| "\u{1F332}ab".repeat(code as usize)))),
+            ("of one hash", Box::new(|code| Some(if code % 2 == 0 { one.clone() } else { other.clone() }))),
+        ];
+        for (kind, label) in kinds {
+            let texts = &TextRows(codes.iter().map(|code| label(*code)).collect());
+            for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
+                let target = EncodingTarget::Numbers(&real);
+                let encode = |device| {
+                    with_columns(device, |steps| {
+                        steps.target_encode_uncoded(UncodedCategories::Texts(&texts), target, None, &plan, &params)
+                    })
+                };
+                let what = format!("{kind}, {plan_name}, {n} rows");
+                match (encode("cuda"), encode("cpu")) {
+                    (Ok(found), Ok(cpu)) => assert!(bits(&found) == bits(&cpu), "{what}"),
+                    (found, cpu) => assert_eq!(found.map_err(|e| e.to_string()), cpu.map_err(|e| e.to_string()), "{what}"),
+                }
+                done += 1;
+            }
+        }
+    }
+    // A text of more bytes than a piece of an upload.
+    let texts = &TextRows((0..40).map(|i| Some(format!("{}{}", "x".repeat(5 << 20), i % 3))).collect());
+    let real: Vec<f64> = (0..40).map(|i| random(5).unit(i)).collect();
+    let params = TargetParams { kind: EncodingKind::Full, ..Default::default() };
+    let encode = |device| {
+        let (texts, target) = (UncodedCategories::Texts(&texts), EncodingTarget::Numbers(&real));
+        with_columns(device, |steps| steps.target_encode_uncoded(texts, target, None, &EncodingPlan::Plain, &params)).expect("encoded")
+    };
+    assert!(encode("cuda") == encode("cpu"));
+    gpu.queue.synchronize().expect("done");
+    say(&format!("encodings of texts: {done}, all equal"));
 }
 
 #[test]
@@ -251,8 +330,8 @@ fn few_rows_reach_every_kernel() {
         let column = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::I64(&values), None)]);
         let encode = |device| {
             with_columns(device, |steps| {
-                steps.target_encode_integers(
-                    &column,
+                steps.target_encode_uncoded(
+                    UncodedCategories::Integers(column.clone()),
                     EncodingTarget::Flags(&flags),
                     None,
                     &EncodingPlan::Ordered(vec![Order::Rows]),

@@ -1,6 +1,7 @@
 //! Target encoding is what a naive twin says, row by row, for every kind, on any number of threads.
 
 use proptest::prelude::*;
+use taiga_engine::column::categories::UncodedCategories;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::permutation::{RandomFolds, permutation};
@@ -8,6 +9,7 @@ use taiga_engine::encoding::target::{
     Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, category_values, target_encode,
 };
 use taiga_engine::numerics::random::{Purpose, Random};
+use taiga_testing::rows::TextRows;
 
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
@@ -165,7 +167,7 @@ proptest! {
             let order = permutation(rows, random);
             let mut want = vec![0; rows];
             order.iter().enumerate().for_each(|(place, row)| want[*row as usize] = (place * folds / rows) as u32);
-            prop_assert!(found.of_rows(rows) == want, "{rows} rows, {folds} folds");
+            prop_assert!(found.of_rows(rows).unwrap() == want, "{rows} rows, {folds} folds");
             prop_assert_eq!(found.count(), folds);
         }
     }
@@ -187,8 +189,16 @@ proptest! {
         let column = Column::new("x", FeatureType::Numeric, chunks.collect());
         let plan = EncodingPlan::random(rows, &case.params).unwrap();
         let target = EncodingTarget::Numbers(&case.y);
-        let got = with_columns("cpu", |steps| steps.target_encode_integers(&column, target, case.weight.as_deref(), &plan, &case.params));
-        prop_assert_eq!(got.unwrap(), target_encode(&input(&case, target), &plan, &case.params).unwrap());
+        let got = with_columns("cpu", |steps| steps.target_encode_uncoded(UncodedCategories::Integers(column.clone()), target, case.weight.as_deref(), &plan, &case.params));
+        let want = target_encode(&input(&case, target), &plan, &case.params).unwrap();
+        prop_assert_eq!(got.unwrap(), want.clone());
+        // Texts likewise; null is not the empty one.
+        let texts: Vec<Option<String>> = case.codes.iter().map(|code| (*code != null).then(|| "\u{e4}".repeat(*code as usize))).collect();
+        let texts = &TextRows(texts);
+        let got = with_columns("cpu", |steps| {
+            steps.target_encode_uncoded(UncodedCategories::Texts(&texts), target, case.weight.as_deref(), &plan, &case.params)
+        });
+        prop_assert_eq!(got.unwrap(), want);
     }
 }
 
