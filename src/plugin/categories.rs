@@ -5,6 +5,7 @@
 
 use crate::columns::Numbers;
 use crate::errors;
+use crate::threads::for_blocks;
 use arrow2::array::{Array, Utf8ViewArray};
 use polars::prelude::*;
 use rayon::prelude::*;
@@ -261,19 +262,20 @@ pub fn category_column(series: &Series) -> PolarsResult<CategoryColumn> {
     Ok(codes(series)?.into_column(series.name()))
 }
 
+/// Rows that are looked at between two looks whether the work is still wanted.
+const BLOCK: usize = 1 << 18;
+
 /// Whether the values of an integer or temporal column ascend, so that nothing needs sorting.
 pub fn ascends(series: &Series) -> PolarsResult<bool> {
     let physical = series.to_physical_repr();
     with_integers!(physical, |get| {
         let mut last = None;
-        for (chunk, len) in physical.chunk_lengths().enumerate() {
-            for row in 0..len {
-                let value = get(chunk, row);
-                if value < last {
-                    return Ok(false);
-                }
-                last = value;
+        for (chunk, len) in physical.chunk_lengths().enumerate().filter(|(_, len)| *len > 0) {
+            let ascends = |start: usize, n: usize| (start.max(1)..start + n).all(|row| get(chunk, row - 1) <= get(chunk, row));
+            if get(chunk, 0) < last || for_blocks(len, BLOCK, ascends).contains(&false) {
+                return Ok(false);
             }
+            last = get(chunk, len - 1);
         }
         Ok(true)
     }, else Ok(false))
