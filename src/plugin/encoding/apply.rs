@@ -9,7 +9,8 @@ use crate::literal::unlabelled;
 use crate::monitor::{self, LONG, expression};
 use crate::predict::{check_models, distinct_models, models_of, wanted};
 use crate::schema::is_known;
-use crate::threads::for_blocks;
+use crate::threads::{default_threads, for_blocks};
+use arrow2::array::PrimitiveArray;
 use polars::prelude::*;
 use serde::Deserialize;
 use std::sync::Arc;
@@ -57,23 +58,25 @@ fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String
         return Err(unknown(name, encoder.columns().iter().map(|c| c.name())));
     };
     let lookup = encoder.columns()[at].lookup();
-    let block = if series.len() > PARALLEL_ABOVE { BLOCK } else { series.len().max(1) };
-    // Values of all blocks, and then the column.
-    let bytes = 16 * (series.len() as u64).saturating_mul(encoder.outputs() as u64);
+    let rows = series.len();
+    // Few chunks, and more blocks than threads.
+    let block = if rows > PARALLEL_ABOVE { (rows / (4 * default_threads())).max(BLOCK) } else { rows.max(1) };
+    // Codes and values.
+    let bytes = 12 * (series.len() as u64).saturating_mul(encoder.outputs() as u64);
     errors::check_memory(|| format!("the encoding of {} rows", series.len()), bytes, "encode fewer rows at a time (a lazy query streams)")?;
     let parts = for_blocks(series.len(), block, |start, len| -> PolarsResult<Vec<Vec<f64>>> {
         let codes = lookup_codes(&series.slice(start as i64, len), lookup, lookup.categories().len() as u32)?;
         Ok((0..encoder.outputs()).map(|k| encoder.values(at, &codes, k)).collect())
     });
-    let mut parts = parts.into_iter().collect::<PolarsResult<Vec<_>>>()?;
-    if parts.is_empty() {
-        parts.push(vec![vec![]; encoder.outputs()]);
+    let mut values: Vec<Vec<PrimitiveArray<f64>>> = vec![vec![]; encoder.outputs()];
+    for part in parts {
+        values.iter_mut().zip(part?).for_each(|(chunks, part)| chunks.push(PrimitiveArray::from_vec(part)));
     }
-    let column = |k: usize| {
-        let chunks = parts.iter().map(|part| Float64Chunked::from_slice(PlSmallStr::EMPTY, &part[k]));
-        chunks.reduce(|mut all, part| all.append_owned(part).map(|_| all.clone()).unwrap_or(all)).unwrap_or_default().into_series()
-    };
-    super::values_series(name, series.len(), (0..encoder.outputs()).map(column).collect(), classes)
+    if rows == 0 {
+        values.iter_mut().for_each(|chunks| chunks.push(PrimitiveArray::from_vec(vec![])));
+    }
+    let columns = values.into_iter().map(|chunks| Float64Chunked::from_chunk_iter(PlSmallStr::EMPTY, chunks).into_series());
+    super::values_series(name, rows, columns.collect(), classes)
 }
 
 /// An encoder for each row: rows are gathered by encoder, encoded, and put back in their order.
