@@ -62,6 +62,9 @@ pub struct RandomFolds {
     pub bits: u32,
 }
 
+/// Hashes are spread evenly, so the row that a fold begins with is this many standard deviations from where it is expected at most; if it
+/// is farther after all, a second pass finds it.
+const SIGMAS: f64 = 8.0;
 /// Hashes of a bucket, about.
 const FOLD_BUCKET: usize = 1 << 4;
 /// The most buckets that hashes are counted by, as their exponent.
@@ -73,45 +76,50 @@ impl RandomFolds {
     /// # Panics
     /// When there are more rows than 32 bits can number, or more folds than rows.
     pub fn new(rows: usize, random: Random, folds: usize) -> Self {
+        RandomFolds::found(rows, random, folds, SIGMAS)
+    }
+
+    /// [`RandomFolds::new`], which looks for the beginnings of folds as many standard deviations around where they are expected.
+    fn found(rows: usize, random: Random, folds: usize, sigmas: f64) -> Self {
         assert!(rows < u32::MAX as usize && folds <= rows.max(1), "{folds} folds of {rows} rows");
         let bits = (rows / FOLD_BUCKET).max(1).ilog2().min(MOST_FOLD_BITS);
+        let buckets = 1usize << bits;
         let bucket = |hash: u32| (hash as u64 >> (32 - bits)) as usize;
-        let mut counts = over_shares(rows, |share| {
-            let mut counts = vec![0u32; 1 << bits];
-            pieces(share).for_each(|rows| rows.for_each(|row| counts[bucket(hash(random, row))] += 1));
-            counts
-        });
-        let mut ends = counts.pop().unwrap_or_else(|| vec![0; 1 << bits]);
+        // The places in the order that folds begin at, and the buckets that these lie in, as far as one can tell beforehand.
+        let places: Vec<usize> = (1..folds).map(|fold| (fold * rows).div_ceil(folds)).collect();
+        let mut wanted = vec![false; buckets];
+        for place in &places {
+            let share = *place as f64 / rows as f64;
+            let (middle, around) = (share * buckets as f64, sigmas * (share * (1.0 - share) / rows as f64).sqrt() * buckets as f64);
+            let last = ((middle + around) as usize).min(buckets - 1);
+            wanted[((middle - around).max(0.0) as usize).min(last)..=last].fill(true);
+        }
+        let (counts, mut pairs): (Vec<_>, Vec<_>) =
+            over_shares(rows, |share| count_and_collect(share, random, bucket, &wanted)).into_iter().unzip();
+        let mut ends = vec![0; buckets];
         counts.iter().for_each(|share| ends.iter_mut().zip(share).for_each(|(all, count)| *all += count));
         let mut next = 0;
         ends.iter_mut().for_each(|end| {
             next += *end;
             *end = next;
         });
-        // The places in the order that folds begin at, and the buckets that these lie in.
-        let places: Vec<usize> = (1..folds).map(|fold| (fold * rows).div_ceil(folds)).collect();
         let bucket_of: Vec<usize> = places.iter().map(|place| ends.partition_point(|end| *end as usize <= *place)).collect();
-        let mut before = vec![0; (1 << bits) + 1];
+        if bucket_of.iter().any(|bucket| !wanted[*bucket]) {
+            wanted.fill(false);
+            bucket_of.iter().for_each(|bucket| wanted[*bucket] = true);
+            pairs = over_shares(rows, |share| count_and_collect(share, random, bucket, &wanted).1);
+        }
+        let mut before = vec![0; buckets + 1];
         bucket_of.iter().for_each(|bucket| before[bucket + 1] += 1);
-        let mut wanted = vec![false; 1 << bits];
-        bucket_of.iter().for_each(|bucket| wanted[*bucket] = true);
         for i in 1..before.len() {
             before[i] += before[i - 1];
         }
-        // All rows of these buckets in their order.
-        let pairs = over_shares(rows, |share| {
-            let mut pairs = vec![];
-            for rows in pieces(share) {
-                let of = |row| (hash(random, row) as u64) << 32 | row as u64;
-                pairs.extend(rows.map(of).filter(|pair| wanted[bucket((pair >> 32) as u32)]));
-            }
-            pairs
-        });
+        // All rows of the wanted buckets in their order.
         let mut pairs = pairs.concat();
         pairs.par_sort_unstable();
         // How many rows in front of a bucket are not among them.
         let start = |bucket: usize| bucket.checked_sub(1).map_or(0, |i| ends[i]);
-        let mut left_out = vec![0; 1 << bits];
+        let mut left_out = vec![0; buckets];
         let mut so_far = 0;
         for (i, left_out) in left_out.iter_mut().enumerate() {
             *left_out = so_far;
@@ -158,6 +166,22 @@ impl RandomFolds {
 /// Rows that get their folds between two looks whether the work is still wanted.
 const FOLD_ROWS: usize = 1 << 16;
 
+/// Counts the hashes of rows by buckets, and collects those of wanted buckets, each above its row.
+fn count_and_collect(share: Range<usize>, random: Random, bucket: impl Fn(u32) -> usize, wanted: &[bool]) -> (Vec<u32>, Vec<u64>) {
+    let (mut counts, mut pairs) = (vec![0u32; wanted.len()], vec![]);
+    for rows in pieces(share) {
+        for row in rows {
+            let hash = hash(random, row);
+            let bucket = bucket(hash);
+            counts[bucket] += 1;
+            if wanted[bucket] {
+                pairs.push((hash as u64) << 32 | row as u64);
+            }
+        }
+    }
+    (counts, pairs)
+}
+
 /// Returns what `work` makes of the share of the rows of each thread.
 fn over_shares<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
     let share = shares(rows);
@@ -194,5 +218,21 @@ impl HashBuckets {
                 visit(start + rank, start + *pair as u32 as usize);
             }
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::numerics::random::Purpose;
+
+    /// What was looked for in the wrong place is found by a second pass.
+    #[test]
+    fn folds_begin_where_they_do_wherever_one_looks_first() {
+        for (rows, folds) in [(100, 7), (5000, 3), (5000, 4999), (100_000, 5)] {
+            let random = Random::new(3, Purpose::Folds, 0);
+            let (one, other) = (RandomFolds::new(rows, random, folds), RandomFolds::found(rows, random, folds, 0.0));
+            assert_eq!((one.begins, one.before), (other.begins, other.before), "{folds} folds of {rows} rows");
+        }
     }
 }
