@@ -31,6 +31,30 @@ __device__ __forceinline__ void integer_keys(const T* values, const uint32_t* va
     }
 }
 
+// The place of a key among ascending ones, or how many there are where it is none of them.
+__device__ __forceinline__ uint64_t place_of(uint64_t key, const uint64_t* keys, uint64_t count) {
+    uint64_t first = 0;
+    for (uint64_t left = count; left > 0;) {
+        const uint64_t half = left / 2;
+        const bool behind = keys[first + half] < key;
+        first = behind ? first + half + 1 : first;
+        left = behind ? left - half - 1 : half;
+    }
+    return first;
+}
+
+// codes[row] = the code of the value among labels, whose `keys` ascend; `unseen` where it is none of them, `null` where there is none.
+template <typename T>
+__device__ __forceinline__ void look_up_integers(const T* values, const uint32_t* validity, uint64_t rows, const uint64_t* keys,
+                                                 const uint32_t* labels, uint64_t count, uint32_t unseen, uint32_t null,
+                                                 uint32_t* codes) {
+    FOR_EACH(row, rows) {
+        const uint64_t key = distance(values[row], 0), place = place_of(key, keys, count);
+        const bool found = place < count && keys[place] == key;
+        codes[row] = !is_valid(validity, row) ? null : found ? labels[place] : unseen;
+    }
+}
+
 #define INTEGERS(name, T)                                                                                               \
     extern "C" __global__ void distances_##name(const T* values, const uint32_t* validity, uint64_t rows, uint64_t least, \
                                                 uint32_t null, uint32_t* codes) {                                       \
@@ -39,6 +63,11 @@ __device__ __forceinline__ void integer_keys(const T* values, const uint32_t* va
     extern "C" __global__ void integer_keys_##name(const T* values, const uint32_t* validity, uint64_t rows,            \
                                                    uint64_t least, uint64_t null, uint64_t* keys, uint32_t* numbers) {  \
         integer_keys(values, validity, rows, least, null, keys, numbers);                                               \
+    }                                                                                                                   \
+    extern "C" __global__ void look_up_integers_##name(const T* values, const uint32_t* validity, uint64_t rows,        \
+                                                       const uint64_t* keys, const uint32_t* labels, uint64_t count,    \
+                                                       uint32_t unseen, uint32_t null, uint32_t* codes) {               \
+        look_up_integers(values, validity, rows, keys, labels, count, unseen, null, codes);                             \
     }
 
 INTEGERS(i8, int8_t)
@@ -84,14 +113,23 @@ struct Text {
     }
 };
 
+__device__ __forceinline__ uint64_t hash_of(const Text& text) {
+    uint64_t hash = mix64(text.length + GOLDEN);
+    for (uint32_t at = 0; at < text.length; at += 8) hash = mix64((hash ^ text.word(at)) + GOLDEN);
+    return hash;
+}
+
+__device__ __forceinline__ bool are_equal(const Text& one, const Text& other) {
+    bool equal = one.length == other.length;
+    for (uint32_t at = 0; equal && at < one.length; at += 8) equal = one.word(at) == other.word(at);
+    return equal;
+}
+
 // A hash of each row's text, to sort rows by.
 extern "C" __global__ void text_keys(uint64_t n, const uint64_t* starts, const uint32_t* ends, const uint8_t* texts,
                                      uint64_t* keys, uint32_t* rows) {
     FOR_EACH(row, n) {
-        const Text text(starts, ends, texts, row);
-        uint64_t hash = mix64(text.length + GOLDEN);
-        for (uint32_t at = 0; at < text.length; at += 8) hash = mix64((hash ^ text.word(at)) + GOLDEN);
-        keys[row] = hash;
+        keys[row] = hash_of(Text(starts, ends, texts, row));
         rows[row] = static_cast<uint32_t>(row);
     }
 }
@@ -101,9 +139,25 @@ extern "C" __global__ void compare_texts(uint64_t n, const uint64_t* keys, const
                                          const uint32_t* ends, const uint8_t* texts, uint32_t* differ) {
     FOR_EACH(i, n) {
         if (i == 0 || keys[i] != keys[i - 1]) continue;
-        const Text one(starts, ends, texts, rows[i - 1]), other(starts, ends, texts, rows[i]);
-        bool same = one.length == other.length;
-        for (uint32_t at = 0; same && at < one.length; at += 8) same = one.word(at) == other.word(at);
-        if (!same) *differ = 1;
+        if (!are_equal(Text(starts, ends, texts, rows[i - 1]), Text(starts, ends, texts, rows[i]))) *differ = 1;
+    }
+}
+
+// codes[row] = the code of the text among labels, texts too, whose hashes ascend; `unseen` where it is none of them.
+extern "C" __global__ void look_up_texts(uint64_t n, const uint64_t* starts, const uint32_t* ends, const uint8_t* texts,
+                                         uint64_t count, const uint64_t* keys, const uint32_t* labels,
+                                         const uint64_t* label_starts, const uint32_t* label_ends, const uint8_t* label_texts,
+                                         uint32_t unseen, uint32_t* codes) {
+    FOR_EACH(row, n) {
+        const Text text(starts, ends, texts, row);
+        const uint64_t hash = hash_of(text);
+        uint32_t code = unseen;
+        for (uint64_t i = place_of(hash, keys, count); i < count && keys[i] == hash; i++) {
+            if (are_equal(text, Text(label_starts, label_ends, label_texts, labels[i]))) {
+                code = labels[i];
+                break;
+            }
+        }
+        codes[row] = code;
     }
 }

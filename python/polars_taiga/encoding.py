@@ -312,12 +312,14 @@ def encode(
         For an encoder that is an expression, of a target with several classes: the struct that it
         gives, `pl.Struct({"a": pl.Float64, "b": pl.Float64})`.
     device
-        `"auto"` or `"cpu"`: it is computed on the CPU, and `"cuda"` is an error.
+        `"cuda"` looks up integers of up to 64 bits and Strings on the GPU (other types' few categories on the CPU), which
+        pays for many rows at a time: in a query that streams they come a few at a time. `"auto"` is the CPU. The values
+        are the same.
 
     Raises
     ------
     ValueError
-        For bytes that are no encoder, without the columns where some were computed at the fit, and for a GPU.
+        For bytes that are no encoder, without the columns where some were computed at the fit, and for a GPU that is not there.
     polars.exceptions.ColumnNotFoundError
         When the query is planned: for a column of the encoder that the frame lacks.
     polars.exceptions.ComputeError
@@ -335,7 +337,6 @@ def encode(
     >>> df.join(encoders, on="g", maintain_order="left").select(tg.encode("encoder", "x"))["x"].to_list()
     [1.0, 2.0, 3.0, 4.0]
     """
-    cpu_alone("encode", device)
     classes: list[str] | None = None
     wanted: str | None = None
     if isinstance(encoder, bytes | bytearray | memoryview):
@@ -361,7 +362,8 @@ def encode(
         elif dtype is not None and dtype != pl.Float64:
             msg = f"encode: dtype={dtype} is neither Float64 nor a struct of Float64 with a field for each class"
             raise ValueError(msg)
-    return _plugin.elementwise_per_column("encode", [column, expr], {"classes": classes, "wanted": wanted})
+    kwargs = {"classes": classes, "wanted": wanted, "device": checked(device)}
+    return _plugin.elementwise_per_column("encode", [column, expr], kwargs)
 
 
 def _evidence_args(

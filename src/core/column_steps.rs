@@ -2,6 +2,7 @@
 
 use crate::column::Column;
 use crate::column::categories::UncodedCategories;
+use crate::encoding::TargetEncoder;
 use crate::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
@@ -78,6 +79,12 @@ pub trait ColumnSteps {
     /// # Errors
     /// As there, and those of the device.
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)>;
+
+    /// Does what [`TargetEncoder::encode`] does.
+    ///
+    /// # Errors
+    /// As there, and those of the device.
+    fn encode(&self, encoder: &TargetEncoder, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>>;
 
     /// Does what [`crate::encoding::combine::combine`] does.
     ///

@@ -3,12 +3,13 @@
 
 use super::lookup::Lookup;
 use super::target::{EncodingInput, EncodingTarget, TargetParams, category_values};
-use crate::column::categories::{Categories, CategoryColumn};
+use crate::column::categories::{Categories, CategoryColumn, CategoryNames, UncodedCategories};
 use crate::column::select::of_categories;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::{Error, Result};
 use crate::provenance::Provenance;
 use crate::{memory, pages};
+use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -184,6 +185,51 @@ impl TargetEncoder {
         let mut out = pages::with_capacity(codes.len());
         out.extend(codes.iter().map(|code| values[*code as usize * outputs + output]));
         out
+    }
+
+    /// Returns the value of each category of a column for one output, and behind them that of what was never seen.
+    ///
+    /// # Panics
+    /// When there is no such column or output.
+    pub fn values_of(&self, column: usize, output: usize) -> Vec<f64> {
+        self.columns[column].values.chunks_exact(self.outputs()).map(|values| values[output]).collect()
+    }
+
+    /// Returns the values of rows by one of the columns, a vector for each output.
+    ///
+    /// # Errors
+    /// [`Error::Data`] where the rows are of another kind than the column's categories.
+    ///
+    /// # Panics
+    /// When there is no such column.
+    ///
+    /// ```
+    /// use taiga_core::column::categories::UncodedCategories;
+    /// use taiga_core::column::{Chunk, Column, FeatureType, Values};
+    /// use taiga_core::encoding::target::{EncodingTarget, TargetParams};
+    /// use taiga_core::encoding::{CategoryColumn, TargetEncoder};
+    /// let street = CategoryColumn::integers("street", &[2], |_, row| Some([7i64, 9][row])).unwrap();
+    /// let target = EncodingTarget::Numbers(&[1.0, 3.0]);
+    /// let encoder = TargetEncoder::fit(vec![street], "y", target, None, None, &TargetParams::default()).unwrap();
+    /// let rows = Column::new("street", FeatureType::Numeric, vec![Chunk::new(Values::I16(&[9, 7, 1]), None)]);
+    /// assert_eq!(encoder.encode(0, &UncodedCategories::Integers(rows)).unwrap(), [[2.5, 1.5, 2.0]]);
+    /// ```
+    pub fn encode(&self, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>> {
+        let (lookup, own) = (self.columns[column].lookup(), rows.codes()?.into_column(self.columns[column].name()));
+        let (kind, unseen) = (lookup.categories().kind(), lookup.categories().len() as u32);
+        if own.categories.kind() != kind {
+            return Err(Error::Data(format!("the fitted categories are {kind}")));
+        }
+        let mut map: Vec<u32> = match &own.categories.labels {
+            CategoryNames::Text(labels) => labels.iter().map(|label| lookup.text(label).unwrap_or(unseen)).collect(),
+            CategoryNames::Integer(labels) => labels.iter().map(|label| lookup.integer(*label).unwrap_or(unseen)).collect(),
+            CategoryNames::Boolean(labels) => labels.iter().map(|label| lookup.boolean(*label).unwrap_or(unseen)).collect(),
+        };
+        if let Some(null) = own.categories.null {
+            map[null as usize] = lookup.null().unwrap_or(unseen);
+        }
+        let codes: Vec<u32> = own.codes.par_iter().map(|code| map[*code as usize]).collect();
+        Ok((0..self.outputs()).map(|output| self.values(column, &codes, output)).collect())
     }
 
     fn validate(&self) -> Result<()> {

@@ -3,6 +3,7 @@
 use taiga_core::column::Column;
 use taiga_core::column::categories::UncodedCategories;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
+use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::combine::combine;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams, category_values, target_encode};
 use taiga_core::error::Result;
@@ -69,6 +70,10 @@ impl ColumnSteps for CpuColumns {
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
         category_values(input, params)
+    }
+
+    fn encode(&self, encoder: &TargetEncoder, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>> {
+        encoder.encode(column, rows)
     }
 
     fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {

@@ -24,8 +24,9 @@ use rayon::prelude::*;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use taiga_core::column::Column;
-use taiga_core::column::categories::{Codes, Texts, UncodedCategories};
+use taiga_core::column::categories::{CategoryNames, Codes, Texts, UncodedCategories};
 use taiga_core::column::distinct::check_rows;
+use taiga_core::encoding::Lookup;
 use taiga_core::error::{Error, Result};
 use taiga_core::parallel::interrupt;
 use taiga_core::stats::ColumnValue;
@@ -133,26 +134,120 @@ impl DeviceCodes {
         if packed.is_long {
             return on_host();
         }
-        let starts = upload(queue, "the texts", &packed.starts)?;
-        let mut ends = queue.alloc::<u32>("the texts", rows)?;
-        queue.upload(&mut ends, rows * 4, &|from, out| packed.fill_ends(from / 4, out))?;
-        let mut texts = queue.alloc::<u8>("the texts", packed.len())?;
-        queue.upload(&mut texts, packed.len(), &|from, out| packed.fill_texts(from as u64, out))?;
-        let n = rows as u64;
-        let mut from: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
-        let kernel = gpu.kernel(CATEGORIES, "text_keys")?;
-        // SAFETY: the arguments are those of `text_keys`: a start for each block of rows, an end for each row, and the texts between.
-        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &starts, &ends, &texts, &mut from.0, &mut from.1) }?;
-        let sorted = sort_keys(queue, from, rows, 64)?;
+        let (n, texts) = (rows as u64, DeviceTexts::new(queue, packed)?);
+        let sorted = texts.sorted(queue)?;
         let mut differ = queue.zeros::<u32>("a flag", 1)?;
         let kernel = gpu.kernel(CATEGORIES, "compare_texts")?;
-        // SAFETY: the arguments are those of `compare_texts`, the same, and sorted keys with their rows.
-        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &sorted.1, &starts, &ends, &texts, &mut differ) }?;
+        let DeviceTexts { starts, ends, texts, .. } = &texts;
+        // SAFETY: the arguments are those of `compare_texts`, with the rows of all texts sorted by their hashes.
+        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &sorted.1, starts, ends, texts, &mut differ) }?;
         let codes = number_runs(queue, &sorted, rows)?;
         if queue.read(&differ)?[0] != 0 {
             return on_host();
         }
         Ok(codes)
+    }
+}
+
+/// Texts on the GPU, as [`PackedTexts`] lays them out.
+struct DeviceTexts {
+    rows: usize,
+    starts: CudaSlice<u64>,
+    ends: CudaSlice<u32>,
+    texts: CudaSlice<u8>,
+}
+
+impl DeviceTexts {
+    fn new(queue: &Queue, packed: &PackedTexts<'_>) -> Result<Self> {
+        let rows = packed.texts.rows();
+        let starts = upload(queue, "the texts", &packed.starts)?;
+        let mut ends = queue.alloc::<u32>("the texts", rows)?;
+        queue.upload(&mut ends, rows * 4, &|from, out| packed.fill_ends(from / 4, out))?;
+        let mut texts = queue.alloc::<u8>("the texts", packed.len())?;
+        queue.upload(&mut texts, packed.len(), &|from, out| packed.fill_texts(from as u64, out))?;
+        Ok(DeviceTexts { rows, starts, ends, texts })
+    }
+
+    /// The hashes of the texts in ascending order, with the row of each.
+    fn sorted(&self, queue: &Queue) -> Result<Pairs<u64>> {
+        let (n, rows) = (self.rows as u64, self.rows);
+        let mut from: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
+        let kernel = queue.gpu().kernel(CATEGORIES, "text_keys")?;
+        // SAFETY: the arguments are those of `text_keys`: a start for each block of rows, an end for each row, and the texts between.
+        unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &self.starts, &self.ends, &self.texts, &mut from.0, &mut from.1) }?;
+        sort_keys(queue, from, rows, 64)
+    }
+}
+
+/// The codes of rows among fitted categories; the number of these for what is not among them.
+///
+/// # Errors
+/// [`Error::Data`] where the rows are of another kind; [`Error::Device`], [`Error::Memory`].
+pub fn look_up(queue: &Queue, rows: &UncodedCategories<'_>, lookup: &Lookup) -> Result<DeviceCodes> {
+    let (gpu, categories, n) = (queue.gpu(), lookup.categories(), rows.rows());
+    let (unseen, count) = (categories.len() as u32, n as u64);
+    if n >= u32::MAX as usize {
+        return Err(Error::Data(format!("{n} rows are more than 32 bits can number")));
+    }
+    let mut codes = queue.alloc::<u32>("codes", n)?;
+    match (rows, &categories.labels) {
+        _ if n == 0 => {}
+        (UncodedCategories::Integers(column), CategoryNames::Integer(labels)) => {
+            let on_device = DeviceColumn::exact(queue, column)?;
+            let kernel = integer_kernel!("look_up_integers", on_device.form()).ok_or_else(|| no_kernel(gpu, on_device.form()))?;
+            // What the column's type can't hold is none of its values.
+            let signed = matches!(on_device.form(), Form::I8 | Form::I16 | Form::I32 | Form::I64);
+            let key = |label: i128| if signed { i64::try_from(label).ok().map(|x| x as u64) } else { u64::try_from(label).ok() };
+            let own = (0..).zip(labels).filter(|(code, _)| categories.null != Some(*code));
+            let mut keys: Vec<(u64, u32)> = own.filter_map(|(code, label)| key(*label).map(|key| (key, code))).collect();
+            keys.par_sort_unstable();
+            let (keys, labels): (Vec<u64>, Vec<u32>) = keys.into_iter().unzip();
+            let (labels_count, null) = (keys.len() as u64, categories.null.unwrap_or(unseen));
+            let (keys, labels) = (upload(queue, "the categories", &keys)?, upload(queue, "the categories", &labels)?);
+            let validity = on_device.validity().map_or(NO_VALIDITY, |v| pointer(queue, v));
+            // SAFETY: the arguments are those of `look_up_integers_*`; the column has `n` values of the kernel's type, and each key a code.
+            unsafe {
+                launch!(queue, gpu.kernel(CATEGORIES, kernel)?, each_row(queue, n);
+                    on_device.values(), &validity, &count, &keys, &labels, &labels_count, &unseen, &null, &mut codes)?;
+            }
+        }
+        (UncodedCategories::Texts(texts), CategoryNames::Text(labels)) => {
+            let labels = Labels { labels, null: categories.null };
+            let (texts, labels) = (PackedTexts::new(*texts)?, PackedTexts::new(&labels)?);
+            if texts.is_long || labels.is_long {
+                return Err(Error::Data(format!("{TEXT_BLOCK} rows have more than 4 GB of text")));
+            }
+            let (texts, labels) = (DeviceTexts::new(queue, &texts)?, DeviceTexts::new(queue, &labels)?);
+            let (sorted, labels_count) = (labels.sorted(queue)?, labels.rows as u64);
+            // SAFETY: the arguments are those of `look_up_texts`: texts and labels as in `text_keys`, the labels sorted by their hashes.
+            unsafe {
+                launch!(queue, gpu.kernel(CATEGORIES, "look_up_texts")?, each_row(queue, n);
+                    &count, &texts.starts, &texts.ends, &texts.texts, &labels_count, &sorted.0, &sorted.1,
+                    &labels.starts, &labels.ends, &labels.texts, &unseen, &mut codes)?;
+            }
+        }
+        _ => return Err(Error::Data(format!("the fitted categories are {}", categories.kind()))),
+    }
+    Ok(DeviceCodes { codes, rows: n, categories: categories.len() + 1 })
+}
+
+/// Labels of categories, null among them where it is one.
+struct Labels<'a> {
+    labels: &'a [String],
+    null: Option<u32>,
+}
+
+impl<'b, 'a: 'b> Texts<'b> for Labels<'a> {
+    fn name(&self) -> &str {
+        "the categories"
+    }
+
+    fn rows(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn visit(&self, rows: Range<usize>, visit: &mut dyn FnMut(Option<&'b str>)) {
+        rows.for_each(|code| visit((self.null != Some(code as u32)).then(|| self.labels[code].as_str())));
     }
 }
 

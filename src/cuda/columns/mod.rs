@@ -15,6 +15,7 @@ use super::runtime::queue::Queue;
 use taiga_core::column::Column;
 use taiga_core::column::categories::UncodedCategories;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
+use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
 use taiga_core::error::Result;
 use taiga_core::quantize::borders::BorderParams;
@@ -76,6 +77,10 @@ impl ColumnSteps for CudaColumns {
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
         target_encode::category_values(&self.queue, input, params)
+    }
+
+    fn encode(&self, encoder: &TargetEncoder, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>> {
+        target_encode::encode_fitted(&self.queue, encoder, column, rows)
     }
 
     fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {

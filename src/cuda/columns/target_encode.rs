@@ -18,7 +18,7 @@ pub use measure::measure;
 pub(crate) use scan::{CategoryKeys, ScanMode, ScanOutput, scan};
 pub(crate) use statistic::TargetColumns;
 
-use super::categories::{DeviceCodes, PackedTexts};
+use super::categories::{DeviceCodes, PackedTexts, look_up};
 use crate::launch;
 use crate::runtime::column::DeviceColumn;
 use crate::runtime::device::Image;
@@ -29,6 +29,7 @@ use cudarc::driver::CudaSlice;
 use ordered::ordered;
 use statistic::DeviceStatistic;
 use taiga_core::column::categories::UncodedCategories;
+use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::permutation::RandomFolds;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, check_folds, check_rows};
 use taiga_core::error::Result;
@@ -139,6 +140,23 @@ fn random_folds(queue: &Queue, folds: &RandomFolds, rows: usize) -> Result<Devic
     // SAFETY: the arguments are those of `random_folds`, with an entry more than buckets, none above the number of beginnings.
     unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &key, &begins, &before, &folds.bits, &mut codes) }?;
     Ok(DeviceCodes { codes, rows, categories: folds.count() })
+}
+
+/// [`TargetEncoder::encode`] on the GPU.
+///
+/// # Errors
+/// As there; [`Error::Device`].
+pub fn encode_fitted(queue: &Queue, encoder: &TargetEncoder, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>> {
+    let n = rows.rows();
+    // Codes and values of an output, and the raw values of integers, or the starts of texts; texts are measured when they are packed.
+    queue.check_memory("the encoding of rows", n as u64 * (4 + 8 + 8))?;
+    let codes = look_up(queue, rows, encoder.columns()[column].lookup())?;
+    (0..encoder.outputs())
+        .map(|output| {
+            let values = upload(queue, "the values of categories", &encoder.values_of(column, output))?;
+            download(queue, &cells::look_up(queue, &values, &codes, None, n)?, n)
+        })
+        .collect()
 }
 
 /// [`taiga_core::encoding::target::category_values`] on the GPU.

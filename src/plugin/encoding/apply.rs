@@ -2,18 +2,19 @@
 
 use super::values_type;
 use crate::cache::Cache;
-use crate::categories::{check_kind, check_type, lookup_codes};
+use crate::categories::{Uncoded, check_kind, check_type, lookup_codes};
 use crate::errors::{self, guarded};
 use crate::export::{Answer, Length, export};
 use crate::literal::unlabelled;
 use crate::monitor::{self, LONG, expression};
 use crate::predict::{check_models, distinct_models, models_of, wanted};
 use crate::schema::is_known;
-use crate::threads::{default_threads, for_blocks};
+use crate::threads::{default_threads, for_blocks, on_all_threads};
 use arrow2::array::PrimitiveArray;
 use polars::prelude::*;
 use serde::Deserialize;
 use std::sync::Arc;
+use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::TargetEncoder;
 
 /// As in `predict`: a streaming query calls with fewer rows, and on all threads already.
@@ -26,6 +27,8 @@ static ENCODERS: Cache<TargetEncoder> = Cache::new();
 struct EncodeKwargs {
     /// The classes that name the fields where there is a value for each.
     classes: Option<Vec<String>>,
+    /// Where rows are looked up; a stream's are a few at a time.
+    device: String,
     /// The columns of the encoder ([`Wanted`](crate::predict::wanted::Wanted) as JSON), where Python knows it.
     wanted: Option<String>,
 }
@@ -45,7 +48,7 @@ fn encoder(bytes: &[u8]) -> PolarsResult<Arc<TargetEncoder>> {
 }
 
 /// The values of `series` under one encoder.
-fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String]>) -> PolarsResult<Series> {
+fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String]>, device: &str) -> PolarsResult<Series> {
     let name = series.name();
     if encoder.classes() != classes {
         let (own, planned) = (values_type(encoder.classes()), values_type(classes));
@@ -59,6 +62,17 @@ fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String
     };
     let lookup = encoder.columns()[at].lookup();
     let rows = series.len();
+    if device.starts_with("cuda") {
+        check_kind(name, series.dtype(), lookup.categories().kind())?;
+        // Other types than these are looked up label by label, not row by row.
+        if let Some(uncoded) = Uncoded::new(series)? {
+            let values = on_all_threads(|| with_columns(device, |steps| steps.encode(encoder, at, &uncoded.rows())));
+            let values = values.map_err(errors::compute)?.into_iter();
+            let values = values.map(|values| Float64Chunked::from_vec(PlSmallStr::EMPTY, values).into_series()).collect();
+            return super::values_series(name, rows, values, classes);
+        }
+        with_columns(device, |_| Ok(())).map_err(errors::compute)?;
+    }
     // Few chunks, and more blocks than threads.
     let block = if rows > PARALLEL_ABOVE { (rows / (4 * default_threads())).max(BLOCK) } else { rows.max(1) };
     // Codes and values.
@@ -80,7 +94,7 @@ fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String
 }
 
 /// An encoder for each row: rows are gathered by encoder, encoded, and put back in their order.
-fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[String]>) -> PolarsResult<Series> {
+fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[String]>, device: &str) -> PolarsResult<Series> {
     let (distinct, rows) = distinct_models(encoders);
     let mut parts = Series::new_empty(series.name().clone(), &values_type(classes));
     let mut place: Vec<Option<IdxSize>> = vec![None; series.len()];
@@ -89,7 +103,7 @@ fn encode_each(encoders: &BinaryChunked, series: &Series, classes: Option<&[Stri
             place[*row] = Some((parts.len() + i) as IdxSize);
         }
         let own = series.take(&IdxCa::from_vec(PlSmallStr::EMPTY, rows.iter().map(|row| *row as IdxSize).collect()))?;
-        parts.append(&encode_all(&*encoder(bytes)?, &own, classes)?)?;
+        parts.append(&encode_all(&*encoder(bytes)?, &own, classes, device)?)?;
     }
     parts.rechunk().take(&IdxCa::new(PlSmallStr::EMPTY, place))
 }
@@ -123,7 +137,7 @@ fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> Answer {
         let mut series = inputs[0].clone();
         if encoders.len() == 1 {
             return match encoders.get(0) {
-                Some(bytes) => encode_all(&*encoder(bytes)?, &series, classes),
+                Some(bytes) => encode_all(&*encoder(bytes)?, &series, classes, &kwargs.device),
                 None => Ok(Series::full_null(series.name().clone(), series.len(), &values_type(classes))),
             };
         }
@@ -133,7 +147,7 @@ fn encode(inputs: &[Series], kwargs: EncodeKwargs) -> Answer {
         if series.len() != encoders.len() {
             return Err(errors::column(series.name(), format!("it has {} rows and there are {} encoders", series.len(), encoders.len())));
         }
-        encode_each(&encoders, &series, classes)
+        encode_each(&encoders, &series, classes, &kwargs.device)
     })
 }
 

@@ -53,7 +53,14 @@ pub fn by_fold(
     look_up(queue, &values, codes, Some(folds), n)
 }
 
-fn look_up(queue: &Queue, values: &CudaSlice<f64>, codes: &DeviceCodes, folds: Option<&DeviceCodes>, n: usize) -> Result<CudaSlice<f64>> {
+/// The value of each row's category, or of its cell.
+pub fn look_up(
+    queue: &Queue,
+    values: &CudaSlice<f64>,
+    codes: &DeviceCodes,
+    folds: Option<&DeviceCodes>,
+    n: usize,
+) -> Result<CudaSlice<f64>> {
     let kernel = queue.gpu().kernel(TARGET_ENCODE, "look_up")?;
     let mut out = queue.alloc::<f64>("values", n)?;
     let (rows, count, folds) = (n as u64, folds.map_or(1, |f| f.categories) as u32, folds.map_or(0, |f| pointer(queue, &f.codes)));

@@ -6,6 +6,7 @@ use taiga_engine::cuda::columns::categories::DeviceCodes;
 use taiga_engine::cuda::columns::target_encode::category_values;
 use taiga_engine::cuda::trees::ctr;
 use taiga_engine::device::columns::with_columns;
+use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::ctr::{Ctr, CtrKind, CtrTarget, ctr_codes};
 use taiga_engine::encoding::permutation::permutation;
@@ -154,6 +155,13 @@ fn integers_are_encoded_as_on_the_cpu() {
                     let part =
                         |from: usize, to: usize| Chunk::new(variant(&values[from..to]), valid.map(|v| Bits::new(v, from + 1, to - from)));
                     let column = Column::new("x", FeatureType::Numeric, vec![part(0, cut), part(cut, n)]);
+                    let fitted = UncodedCategories::Integers(column.slice(0, 2 * n / 3));
+                    same_encoded(
+                        &format!("{name}, {spread} apart, {nulls}, {n} rows"),
+                        &fitted,
+                        &UncodedCategories::Integers(column.clone()),
+                        &real,
+                    );
                     for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
                         if n > 1000 && (name.len() < 3 || nulls.len() > 8) {
                             continue;
@@ -211,6 +219,18 @@ fn integers_are_encoded_as_on_the_cpu() {
     say(&format!("encodings of integers: {done}, all equal"));
 }
 
+/// An encoder that is fitted on some rows gives others the CPU's values.
+fn same_encoded(what: &str, fitted: &UncodedCategories<'_>, rows: &UncodedCategories<'_>, real: &[f64]) {
+    if fitted.rows() == 0 {
+        return;
+    }
+    let column = fitted.codes().expect("codes").into_column("x");
+    let target = EncodingTarget::Numbers(&real[..fitted.rows()]);
+    let encoder = TargetEncoder::fit(vec![column], "y", target, None, None, &TargetParams::default()).expect("an encoder");
+    let encode = |device| with_columns(device, |steps| steps.encode(&encoder, 0, rows)).expect("encoded");
+    assert!(bits(&encode("cuda")) == bits(&encode("cpu")), "encoded: {what}");
+}
+
 /// Two texts of one hash (`text_keys` of kernels/columns/categories.cu).
 fn texts_of_one_hash() -> [String; 2] {
     const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -250,6 +270,8 @@ fn texts_are_encoded_as_on_the_cpu() {
         ];
         for (kind, label) in kinds {
             let texts = &TextRows(codes.iter().map(|code| label(*code)).collect());
+            let fitted = &TextRows(texts.0[..2 * n / 3].iter().filter(|text| text.as_ref() != Some(&other)).cloned().collect());
+            same_encoded(&format!("{kind}, {n} rows"), &UncodedCategories::Texts(&fitted), &UncodedCategories::Texts(&texts), &real);
             for (plan_name, plan, params) in plans(n, &TargetParams::default()) {
                 let target = EncodingTarget::Numbers(&real);
                 let encode = |device| {
