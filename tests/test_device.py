@@ -32,6 +32,7 @@ LINEAR = (
     frame(2000).select(tg.fit_sparse_lr(pl.col("y") > 0, pl.concat_list("c").alias("l"), dense="a", epochs=5)).item()
 )
 FOREST = frame(2000).select(tg.fit_forest("y", "a", "b", "c", "d", trees=5)).item()
+ENCODER = frame(1500).select(tg.fit_target_encoder(["c", "d"], "y")).item()
 
 CALLS: dict[str, Callable[..., pl.Expr]] = {
     "min_max": lambda **p: tg.min_max("b", **p),
@@ -45,6 +46,9 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "target_encode ordered": lambda **p: tg.target_encode("c", "y", seed=5, **p),
     "target_encode kfold": lambda **p: tg.target_encode("c", "y", kind="kfold", **p),
     "target_encode full": lambda **p: tg.target_encode("c", pl.col("y") > 0, kind="full", prior_weight="auto", **p),
+    "target_encode integers": lambda **p: tg.target_encode("d", "y", kind="loo", **p),
+    "encode texts": lambda **p: tg.encode(ENCODER, "c", **p),
+    "encode integers": lambda **p: tg.encode(ENCODER, "d", **p),
     "fit_target_encoder": lambda **p: tg.fit_target_encoder("c", "y", **p),
     "combine": lambda **p: tg.combine("c", "d", **p),
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", rounds=8, **p),

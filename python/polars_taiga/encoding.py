@@ -312,14 +312,14 @@ def encode(
         For an encoder that is an expression, of a target with several classes: the struct that it
         gives, `pl.Struct({"a": pl.Float64, "b": pl.Float64})`.
     device
-        `"cuda"` looks up integers of up to 64 bits and Strings on the GPU (other types' few categories on the CPU), which
-        pays for many rows at a time: in a query that streams they come a few at a time. `"auto"` is the CPU. The values
-        are the same.
+        `"cuda"` looks up integers of up to 64 bits and Strings on the GPU (other types' few categories on the
+        CPU), which pays for many rows at a time: in a query that streams they come a few at a time. `"auto"` is
+        the CPU. The values are the same.
 
     Raises
     ------
     ValueError
-        For bytes that are no encoder, without the columns where some were computed at the fit, and for a GPU that is not there.
+        For bytes that are no encoder, and without the columns where some were computed at the fit.
     polars.exceptions.ColumnNotFoundError
         When the query is planned: for a column of the encoder that the frame lacks.
     polars.exceptions.ComputeError

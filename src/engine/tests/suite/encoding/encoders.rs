@@ -2,13 +2,15 @@
 
 use proptest::prelude::*;
 use std::collections::HashMap;
-use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::column::categories::{CategoryColumn, UncodedCategories};
+use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::count::counts;
 use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
 use taiga_engine::encoding::woe::evidence;
 use taiga_engine::numerics::random::{Purpose, Random};
+use taiga_testing::rows::TextRows;
 use xxhash_rust::xxh3::xxh3_64;
 
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
@@ -46,6 +48,28 @@ proptest! {
         for (code, n) in by_count.iter().enumerate().take(100) {
             prop_assert_eq!(got.iter().filter(|c| **c as usize == code).count(), *n as usize);
         }
+    }
+
+    /// Whole columns get the values that their codes have, null's and the prior for what was never seen among them.
+    #[test]
+    fn columns_are_encoded_label_by_label(n in 1usize..400, categories in 1usize..30, seed in 0u64..1000, null in prop::option::of(0u32..30)) {
+        let (fitted, rows) = (codes(n, categories, seed), codes(n, categories + 2, seed + 1));
+        let text = |code: &u32| (null != Some(*code)).then(|| format!("{}", code * 37));
+        let y: Vec<f64> = fitted.iter().map(|code| (code % 7) as f64).collect();
+        let (own, others) = (&TextRows(fitted.iter().map(text).collect()), &TextRows(rows.iter().map(text).collect()));
+        let column = UncodedCategories::Texts(&own).codes().unwrap().into_column("x");
+        let encoder = TargetEncoder::fit(vec![column], "y", EncodingTarget::Numbers(&y), None, None, &TargetParams::default()).unwrap();
+        let lookup = encoder.columns()[0].lookup();
+        let unseen = lookup.categories().len() as u32;
+        let found: Vec<u32> = others.0.iter().map(|text| match text {
+            Some(text) => lookup.text(text).unwrap_or(unseen),
+            None => lookup.null().unwrap_or(unseen),
+        }).collect();
+        prop_assert_eq!(encoder.encode(0, &UncodedCategories::Texts(&others)).unwrap(), vec![encoder.values(0, &found, 0)]);
+        prop_assert_eq!(encoder.values_of(0, 0).len(), unseen as usize + 1);
+        let integers = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::U32(&rows), None)]);
+        let error = encoder.encode(0, &UncodedCategories::Integers(integers)).unwrap_err();
+        prop_assert!(error.to_string().contains("the fitted categories are text"));
     }
 
     #[test]
