@@ -1,7 +1,7 @@
 //! Columns that tests make.
 
 use std::ops::Range;
-use taiga_core::column::categories::Texts;
+use taiga_engine::column::categories::Texts;
 
 /// Texts of rows, some of them null.
 pub struct TextRows(pub Vec<Option<String>>);
