@@ -59,7 +59,9 @@ def _taiga_fit(df: pl.DataFrame, device: str) -> object:
 def _taiga_encode(df: pl.DataFrame, device: str) -> pl.DataFrame:
     import polars_taiga as tg
 
-    return df.lazy().select(tg.encode(_taiga_fit(df, device))).collect()
+    # A GPU gets the column whole, not a morsel at a time.
+    engine: Any = "in-memory" if device.startswith("cuda") else "auto"
+    return df.lazy().select(tg.encode(_taiga_fit(df, device), device=device)).collect(engine=engine)
 
 
 def _polars_ordered(df: pl.DataFrame, _: str) -> object:

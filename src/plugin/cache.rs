@@ -20,7 +20,7 @@ pub struct Cache<T> {
 }
 
 /// Entries, behind their lock.
-struct Entries<T>(Mutex<VecDeque<Entry<T>>>);
+struct Entries<T>(Mutex<VecDeque<Arc<Entry<T>>>>);
 
 impl<T> Default for Entries<T> {
     fn default() -> Self {
@@ -33,29 +33,31 @@ impl<T: Send + Sync + 'static> Cache<T> {
         Cache { entries: PerProcess::new() }
     }
 
-    fn locked(&self) -> MutexGuard<'static, VecDeque<Entry<T>>> {
+    fn locked(&self) -> MutexGuard<'static, VecDeque<Arc<Entry<T>>>> {
         self.entries.get().0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The value of these bytes, parsed if they are not among the last used ones. Bytes are
     /// compared whole: most differ soon where they differ, and no hash is faster than a comparison.
     pub fn get(&self, bytes: &[u8], parse: impl FnOnce(&[u8]) -> PolarsResult<T>) -> PolarsResult<Arc<T>> {
-        let find = |entries: &mut VecDeque<Entry<T>>| {
-            let at = entries.iter().position(|e| *e.bytes == *bytes)?;
-            let entry = entries.remove(at)?;
-            let value = entry.value.clone();
-            entries.push_front(entry);
-            Some(value)
-        };
-        if let Some(found) = find(&mut self.locked()) {
-            return Ok(found);
+        // Outside the lock: every morsel of a query compares, and large models take as long as the rows.
+        let known: Vec<Arc<Entry<T>>> = self.locked().iter().cloned().collect();
+        if let Some(found) = known.into_iter().find(|e| *e.bytes == *bytes) {
+            let mut entries = self.locked();
+            if let Some(at) = entries.iter().position(|e| Arc::ptr_eq(e, &found)).filter(|at| *at > 0)
+                && let Some(entry) = entries.remove(at)
+            {
+                entries.push_front(entry);
+            }
+            return Ok(found.value.clone());
         }
-        // Parsed outside the lock; two threads that do it at once do it twice.
+        // Parsed outside the lock, too; two threads that do it at once do it twice.
         let value = Arc::new(parse(bytes)?);
         if bytes.len() <= BYTES {
+            let entry = Entry { bytes: bytes.into(), value: value.clone() };
             let mut entries = self.locked();
-            if find(&mut entries).is_none() {
-                entries.push_front(Entry { bytes: bytes.into(), value: value.clone() });
+            if !entries.iter().any(|e| *e.bytes == *bytes) {
+                entries.push_front(Arc::new(entry));
             }
             while entries.len() > VALUES || entries.iter().map(|e| e.bytes.len()).sum::<usize>() > BYTES {
                 entries.pop_back();
