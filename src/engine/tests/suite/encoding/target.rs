@@ -256,7 +256,8 @@ fn ordered_values_of_catboost() {
 #[test]
 fn random_folds_are_even_and_orders_differ() {
     let params = TargetParams { kind: EncodingKind::Kfold, folds: 7, ..Default::default() };
-    let (folds, count) = EncodingPlan::random(100, &params).unwrap().folds(100).unwrap().unwrap();
+    let plan = EncodingPlan::random(100, &params).unwrap();
+    let (folds, count) = plan.folds(100).unwrap().unwrap();
     assert_eq!(count, 7);
     for fold in 0..7 {
         assert!((14..=15).contains(&folds.iter().filter(|f| **f == fold).count()));
