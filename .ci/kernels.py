@@ -4,8 +4,8 @@ python .ci/kernels.py         fails where the host asks for a kernel that its im
 python .ci/kernels.py graph   prints each image, its kernels and the files that ask for them
 
 An image is a `.cu` of IMAGES in kernels/build.rs with all that it includes. The host asks for kernels in src/cuda by
-`kernel(IMAGE, "name")`, through macros that complete a name (`kernel_of!`, `named!`, `kernels!`), or by a constant that
-holds one; tests ask for those of numerics.cu.
+`kernel(IMAGE, "name")`, through macros that complete a name (`kernel_of!`, `integer_kernel!`, `named!`, `kernels!`), or
+by a constant that holds one; tests ask for those of numerics.cu.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def images() -> dict[str, set[str]]:
 def completed(text: str, suffixes: dict[str, list[str]]) -> list[str]:
     """The names that macros make: a prefix with each of their own endings, or with those that stand there."""
     names = []
-    for call in re.finditer(r"\b(kernel_of|named)!\(", text):
+    for call in re.finditer(r"\b(kernel_of|named|integer_kernel)!\(", text):
         given, _ = arguments(text, call.end())
         if not given or "$" in given[0]:
             continue
@@ -104,7 +104,9 @@ def requests() -> list[tuple[Path, set[str], str]]:
     constants = dict(re.findall(r'const (\w+): Image = Image \{ name: "([^"]+)"', everything))
     kernel_of = re.search(r"\(\$kind:literal, \$form:expr\) => \{(.*?)\};", everything, re.S)
     named = re.search(r"macro_rules! named \{(.*?)^\}", everything, re.S | re.M)
+    integers = re.search(r"macro_rules! integer_kernel \{(.*?)^\}", everything, re.S | re.M)
     suffixes = {
+        "integer_kernel": STRING.findall(integers.group(1)) if integers else [],
         "kernel_of": STRING.findall(kernel_of.group(1)) if kernel_of else [],
         "named": STRING.findall(named.group(1)) if named else [],
     }

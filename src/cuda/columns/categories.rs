@@ -41,10 +41,10 @@ pub struct DeviceCodes {
     pub(crate) categories: usize,
 }
 
-/// The kernel `$kind_<form>` of a form of integers.
+/// The kernel `$prefix_<form>` of a form of integers.
 macro_rules! integer_kernel {
-    ($kind:literal, $form:expr) => {
-        kernel_of!($kind, $form, I8: "i8", I16: "i16", I32: "i32", I64: "i64", U8: "u8", U16: "u16", U32: "u32", U64: "u64")
+    ($prefix:literal, $form:expr) => {
+        kernel_of!($prefix, $form, I8: "i8", I16: "i16", I32: "i32", I64: "i64", U8: "u8", U16: "u16", U32: "u32", U64: "u64")
     };
 }
 
