@@ -28,8 +28,10 @@ override CUDA := $(filter-out 0,$(CUDA))
 # are. CHECKED=1 builds the plugin so, of the same crates as the engine's tests; `make test` does.
 CHECKS := CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
 # Polars' two largest crates, which take columns in and give them out, would take half of a build. Without optimisation they take a sixth
-# of one, and the plugin answers some 20 us later. The wheel that is released has them as Cargo.toml says; so has a build with QUICK=.
-QUICK ?= --config profile.release.package.polars-core.opt-level=0 --config profile.release.package.polars-compute.opt-level=1
+# of one, a query's answer comes some 20 us later, and a fit of 10,000 groups takes half as long again. So tests and the demo are built; `make
+# build`, `make kernels`, `make wheel` and the benchmarks have these crates as Cargo.toml says, and what they leave in .venv stays.
+RELEASED ?= $(if $(CHECKED),,$(or $(filter build kernels wheel,$(MAKECMDGOALS)),$(wildcard $(VENV)/.build*-released)))
+QUICK := $(if $(RELEASED),,--config profile.release.package.polars-core.opt-level=0 --config profile.release.package.polars-compute.opt-level=1)
 BUILT := $(VENV)/.build$(if $(CUDA),-cuda)$(if $(CHECKED),-checked)$(if $(QUICK),,-released)
 MATURIN := $(if $(CHECKED),$(CHECKS)) $(BIN)/maturin
 unexport DATA TARGET
@@ -173,7 +175,7 @@ test-cuda: $(VENV)/.nvcc ## Compare GPU and CPU bit by bit; fails without a GPU
 	cargo test --release -p taiga-engine --features cuda --test 'cuda*' -- --include-ignored $(patsubst %,--skip %,$(AT_LENGTH))
 
 bench: $(VENV)/.setup-test ## Measure side by side with the peers (about an hour; see benchmarks/README.md)
-	$(MAKE) --no-print-directory QUICK= build
+	$(MAKE) --no-print-directory build
 	$(BIN)/python -m benchmarks.train --trees 25,50,100,200
 	$(BIN)/python -m benchmarks.train --sizes 100000x200,5000x20,300x10000 --out build/benchmarks/train-sizes.jsonl
 	$(BIN)/python -m benchmarks.predict
