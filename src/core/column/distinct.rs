@@ -342,7 +342,8 @@ pub fn by_hash<K: HashKey>(chunks: &Chunks, read: &(impl Read<K> + ?Sized)) -> C
         .map(|(i, out)| {
             let mut table = DistinctTable::new();
             let mut at = 0;
-            let (mut keys, mut batch): ([Option<K>; BATCH], [Option<(K, u64)>; BATCH]) = ([None; BATCH], [None; BATCH]);
+            let mut keys: [Option<K>; BATCH] = [None; BATCH];
+            let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
             for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
                 for start in range.clone().step_by(BATCH) {
                     let n = BATCH.min(range.end - start);
