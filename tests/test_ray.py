@@ -6,6 +6,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,8 +24,9 @@ from tests.test_collective import NUMBERS, table
 os.environ["RAY_AUTH_MODE"] = "disabled"
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
+import polars_taiga as tg
 import ray
-from polars_taiga.ray import _Query, fit_forest, fit_gbdt
+from polars_taiga.ray import _OF_ANOTHER, _Query, fit_forest, fit_gbdt
 
 HERE: dict[str, Any] = {"interface": "127.0.0.1", "timeout": 60.0}
 FEATURES = [*NUMBERS, "city"]
@@ -339,6 +341,26 @@ def test_a_wrong_parameter_is_named(more: dict[str, Any], match: str) -> None:
     given: dict[str, Any] = {"data": "nowhere", "workers": 2, **more}
     with pytest.raises((TypeError, ValueError), match=match):
         fit_gbdt(given.pop("data"), "y", "a", **given)
+
+
+def test_a_worker_that_ends_while_it_greets_is_another_one(frame: pl.DataFrame) -> None:
+    """What the others say then is no fault of theirs, so the fit begins again."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def ends() -> None:
+            while True:
+                try:
+                    server.accept()[0].close()
+                except OSError:
+                    return
+
+        threading.Thread(target=ends, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        us = tg.Collective(rank=1, world=2, address=address, secret="a secret of some length", timeout=20)
+        with pytest.raises(pl.exceptions.ComputeError) as error:
+            frame.select(tg.fit_gbdt("y", "a", rounds=2, collective=us))
+        server.shutdown(socket.SHUT_RDWR)
+    assert _OF_ANOTHER.search(str(error.value)), error.value
 
 
 def test_ray_is_imported_by_whoever_wants_it() -> None:

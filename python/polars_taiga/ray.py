@@ -68,7 +68,7 @@ _LARGE, _BLOCK = 1 << 16, 1 << 10
 # What a process of a fit says that ended because of another one, or of the network.
 _OF_ANOTHER = re.compile(
     r"parameter `collective`: .*(has ended|have ended|nothing was heard from|did not come to|could not be reached"
-    r"|something listens there already|a connection fails)",
+    r"|something listens there already|a connection fails|closes the connection before it has said who it is)",
     re.DOTALL,
 )
 
