@@ -27,9 +27,9 @@ override CUDA := $(filter-out 0,$(CUDA))
 # What the tests are built with: an integer that overflows ends the test, as does an assertion that fails. Crates of others stay as they
 # are. CHECKED=1 builds the plugin so, of the same crates as the engine's tests; `make test` does.
 CHECKS := CARGO_PROFILE_RELEASE_OVERFLOW_CHECKS=true CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true
-# Polars' two largest crates, which take columns in and give them out, would take half of a build. Without optimisation they take a sixth
-# of one, a query's answer comes some 20 us later, and a fit of 10,000 groups takes half as long again. So tests and the demo are built; `make
-# build`, `make kernels`, `make wheel` and the benchmarks have these crates as Cargo.toml says, and what they leave in .venv stays.
+# Polars' two largest crates, which take columns in and give them out, would take a third of a build. Hardly optimised they take a tenth, and
+# a query's answer comes some 20 us later. So tests and the demo are built; `make build`, `make kernels`, `make wheel` and the benchmarks have
+# these crates as Cargo.toml says, and what they leave in .venv stays.
 RELEASED ?= $(if $(CHECKED),,$(or $(filter build kernels wheel,$(MAKECMDGOALS)),$(wildcard $(VENV)/.build*-released)))
 QUICK := $(if $(RELEASED),,--config profile.release.package.polars-core.opt-level=0 --config profile.release.package.polars-compute.opt-level=1)
 BUILT := $(VENV)/.build$(if $(CUDA),-cuda)$(if $(CHECKED),-checked)$(if $(QUICK),,-released)

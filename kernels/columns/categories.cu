@@ -79,17 +79,6 @@ INTEGERS(u16, uint16_t)
 INTEGERS(u32, uint32_t)
 INTEGERS(u64, uint64_t)
 
-// begins[i] = 1 where another key begins than the one before it.
-extern "C" __global__ void mark_runs(uint64_t n, const uint64_t* keys, uint32_t* begins) {
-    FOR_EACH(i, n) begins[i] = i > 0 && keys[i] != keys[i - 1];
-}
-
-// codes[rows[i]] = how many keys there are below the i-th.
-extern "C" __global__ void number_runs(uint64_t n, const uint32_t* rows, const uint32_t* begins, const uint32_t* before,
-                                       uint32_t* codes) {
-    FOR_EACH(i, n) codes[rows[i]] = before[i] + begins[i];
-}
-
 // Rows whose texts are counted from one start.
 constexpr uint64_t TEXT_BLOCK = 1 << 14;
 

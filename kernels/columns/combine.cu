@@ -39,12 +39,12 @@ extern "C" __global__ void spread_first(uint64_t n, const uint32_t* rows, const 
     FOR_EACH(i, n) first[rows[i]] = rows[heads[i]];
 }
 
-// flags[row] = 1 for the first row of a pair.
+// flags[row] = 1 for the first row of a pair, or of another key (src/cuda/columns/categories.rs).
 extern "C" __global__ void flag_first(uint64_t n, const uint32_t* first, uint32_t* flags) {
     FOR_EACH(row, n) flags[row] = first[row] == row;
 }
 
-// codes[row] = how many pairs appeared before the row's own.
+// codes[row] = how many pairs or keys appeared before the row's own.
 extern "C" __global__ void number_pairs(uint64_t n, const uint32_t* first, const uint32_t* before, uint32_t* codes) {
     FOR_EACH(row, n) codes[row] = before[first[row]];
 }

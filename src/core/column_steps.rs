@@ -3,7 +3,7 @@
 use crate::column::Column;
 use crate::column::categories::UncodedCategories;
 use crate::encoding::TargetEncoder;
-use crate::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
+use crate::encoding::target::{EncodingInput, EncodingPlan, TargetParams, UncodedInput};
 use crate::error::{Error, Result};
 use crate::parallel::interrupt;
 use crate::quantize::borders::BorderParams;
@@ -65,14 +65,7 @@ pub trait ColumnSteps {
     ///
     /// # Errors
     /// As there, those of [`UncodedCategories::codes`], and those of the device.
-    fn target_encode_uncoded(
-        &self,
-        categories: UncodedCategories<'_>,
-        target: EncodingTarget<'_>,
-        weight: Option<&[f64]>,
-        plan: &EncodingPlan,
-        params: &TargetParams,
-    ) -> Result<Vec<Vec<f64>>>;
+    fn target_encode_uncoded(&self, input: &UncodedInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>>;
 
     /// Does what [`crate::encoding::target::category_values`] does, for [`crate::encoding::TargetEncoder::fit_by`].
     ///

@@ -11,6 +11,7 @@ use polars::prelude::*;
 use rayon::prelude::*;
 use std::ops::Range;
 use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames, Codes, Texts, UncodedCategories};
+use taiga_engine::column::distinct::Chunks;
 use taiga_engine::dataset::positions::{PositionLabels, Positions};
 use taiga_engine::encoding::Lookup;
 use taiga_engine::parallel::{fork, interrupt};
@@ -144,9 +145,8 @@ impl<'a> Uncoded<'a> {
 /// The texts of a column of Strings.
 pub struct StringTexts<'a> {
     name: &'a str,
-    chunks: Vec<&'a Utf8ViewArray>,
-    /// The first row of each chunk, and the length behind them.
-    starts: Vec<usize>,
+    arrays: Vec<&'a Utf8ViewArray>,
+    chunks: Chunks,
 }
 
 impl<'a> StringTexts<'a> {
@@ -155,13 +155,11 @@ impl<'a> StringTexts<'a> {
     /// # Errors
     /// For another type.
     pub fn new(series: &'a Series) -> PolarsResult<Self> {
-        let chunks: Vec<_> = series.str()?.downcast_iter().collect();
-        let mut starts = vec![0];
-        starts.extend(chunks.iter().scan(0, |end, chunk| {
-            *end += chunk.len();
-            Some(*end)
-        }));
-        Ok(StringTexts { name: series.name(), chunks, starts })
+        Ok(StringTexts {
+            name: series.name(),
+            arrays: series.str()?.downcast_iter().collect(),
+            chunks: Chunks::new(series.chunk_lengths()),
+        })
     }
 }
 
@@ -171,19 +169,15 @@ impl<'b, 'a: 'b> Texts<'b> for StringTexts<'a> {
     }
 
     fn rows(&self) -> usize {
-        self.starts.last().copied().unwrap_or(0)
+        self.chunks.rows()
     }
 
     fn visit(&self, rows: Range<usize>, visit: &mut dyn FnMut(Option<&'b str>)) {
-        let first = self.starts.partition_point(|start| *start <= rows.start).saturating_sub(1);
-        for (&chunk, start) in self.chunks[first.min(self.chunks.len())..].iter().zip(&self.starts[first..]) {
-            let (from, until) = (rows.start.max(*start) - start, rows.end.min(start + chunk.len()).saturating_sub(*start));
-            match chunk.validity() {
-                None => (from..until).for_each(|row| visit(Some(chunk.value(row)))),
-                Some(_) => (from..until).for_each(|row| visit(chunk.get(row))),
-            }
-            if start + chunk.len() >= rows.end {
-                return;
+        for (chunk, rows) in self.chunks.parts(rows) {
+            let array = self.arrays[chunk];
+            match array.validity() {
+                None => rows.for_each(|row| visit(Some(array.value(row)))),
+                Some(_) => rows.for_each(|row| visit(array.get(row))),
             }
         }
     }

@@ -21,7 +21,7 @@ use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::count::counts;
-use taiga_engine::encoding::target::{EncodingInput, EncodingKind, EncodingPlan, Order, TargetParams};
+use taiga_engine::encoding::target::{EncodingInput, EncodingKind, EncodingPlan, Order, TargetParams, UncodedInput};
 use taiga_engine::encoding::woe::{Evidence, evidence};
 use target::{EncoderTarget, classes_of};
 
@@ -131,11 +131,9 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
             };
             // A device numbers integers and texts by itself.
             if let Some(uncoded) = categories::Uncoded::new(category)? {
-                let rows = uncoded.rows();
-                return with_columns(&kwargs.device, |backend| {
-                    backend.target_encode_uncoded(rows, target.target(), weight.as_deref(), &plan, &params)
-                })
-                .map_err(errors::compute);
+                let input = UncodedInput { categories: uncoded.rows(), target: target.target(), weight: weight.as_deref() };
+                return with_columns(&kwargs.device, |backend| backend.target_encode_uncoded(&input, &plan, &params))
+                    .map_err(errors::compute);
             }
             let codes = categories::codes(category)?;
             let input =

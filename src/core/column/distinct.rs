@@ -87,49 +87,30 @@ integers! {
 }
 
 /// An integer that columns of all types are numbered as: one function for all of them is compiled once.
-trait Numbered: HashKey + Ord {
+trait Numbered: HashKey + Ord + Into<i128> {
     /// Returns `self - least`, for values whose distance fits.
     fn distance(self, least: Self) -> usize;
-    fn wide(self) -> i128;
 }
 
-impl Numbered for i64 {
-    #[inline(always)]
-    fn distance(self, least: Self) -> usize {
-        self.wrapping_sub(least) as usize
-    }
-    #[inline(always)]
-    fn wide(self) -> i128 {
-        self.into()
-    }
-}
+macro_rules! numbered {
+    ($($t:ty),*) => {$(
+        impl Numbered for $t {
+            #[inline(always)]
+            fn distance(self, least: Self) -> usize {
+                self.wrapping_sub(least) as usize
+            }
+        }
 
-impl Numbered for i128 {
-    #[inline(always)]
-    fn distance(self, least: Self) -> usize {
-        self.wrapping_sub(least) as usize
-    }
-    #[inline(always)]
-    fn wide(self) -> i128 {
-        self
-    }
+        impl HashKey for $t {
+            const NULL: Self = 0;
+            #[inline(always)]
+            fn hash(self) -> u64 {
+                hash_integer(self.into())
+            }
+        }
+    )*};
 }
-
-impl HashKey for i64 {
-    const NULL: Self = 0;
-    #[inline(always)]
-    fn hash(self) -> u64 {
-        hash_integer(self.into())
-    }
-}
-
-impl HashKey for i128 {
-    const NULL: Self = 0;
-    #[inline(always)]
-    fn hash(self) -> u64 {
-        hash_integer(self)
-    }
-}
+numbered!(i64, i128);
 
 /// Returns the hash of an integer, whatever its width.
 #[inline(always)]
@@ -324,6 +305,13 @@ pub fn shares(rows: usize) -> usize {
     rows.div_ceil(threads).max(1)
 }
 
+/// Returns what `work` makes of the share of the rows of each thread, in their order.
+pub fn over_shares<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
+    let share = shares(rows);
+    let starts: Vec<usize> = (0..rows).step_by(share).collect();
+    starts.into_par_iter().map(|start| work(start..rows.min(start + share))).collect()
+}
+
 /// Reads values of a column: `read(chunk, rows of it, out)` writes the value of each of these rows, none for null.
 pub trait Read<K>: Fn(usize, Range<usize>, &mut [Option<K>]) + Sync {}
 impl<K, F: Fn(usize, Range<usize>, &mut [Option<K>]) + Sync + ?Sized> Read<K> for F {}
@@ -420,11 +408,9 @@ pub fn long_integers(chunks: &Chunks, read: &dyn Read<i128>) -> Coded<i128> {
 
 fn numbered<T: Numbered>(chunks: &Chunks, read: &dyn Read<T>) -> Coded<T> {
     let rows = chunks.rows();
-    let share = shares(rows);
-    let starts: Vec<usize> = (0..rows).step_by(share).collect();
-    let bounds = |start: usize| {
+    let bounds = |rows: Range<usize>| {
         let mut bounds: Option<(T, T)> = None;
-        each_read(chunks, start..rows.min(start + share), read, |value| {
+        each_read(chunks, rows, read, |value| {
             if let Some(x) = value {
                 bounds = Some(bounds.map_or((x, x), |(low, high)| (low.min(x), high.max(x))));
             }
@@ -435,9 +421,9 @@ fn numbered<T: Numbered>(chunks: &Chunks, read: &dyn Read<T>) -> Coded<T> {
         (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
         (a, b) => a.or(b),
     };
-    let (least, most) = starts.par_iter().map(|s| bounds(*s)).reduce(|| None, both).unwrap_or((T::NULL, T::NULL));
-    match most.wide().checked_sub(least.wide()) {
-        Some(width) if width < DIRECT.max(rows as i128) => direct(chunks, share, least, width as usize + 1, read),
+    let (least, most) = over_shares(rows, bounds).into_iter().fold(None, both).unwrap_or((T::NULL, T::NULL));
+    match most.into().checked_sub(least.into()) {
+        Some(width) if width < DIRECT.max(rows as i128) => direct(chunks, shares(rows), least, width as usize + 1, read),
         _ => by_hash(chunks, read),
     }
 }

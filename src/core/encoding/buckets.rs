@@ -11,7 +11,7 @@
 //! bucket 1 │ …
 //! ```
 
-use crate::column::distinct::shares;
+use crate::column::distinct::{over_shares, shares};
 use crate::parallel::interrupt::pieces;
 use rayon::prelude::*;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -68,17 +68,11 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
     /// Deals rows to `count` buckets, row `r` to `bucket(r)`, which is always the same.
     pub fn new(rows: usize, count: usize, bucket: B) -> Self {
         let share = shares(rows);
-        let starts: Vec<usize> = (0..rows).step_by(share).collect();
-        let mut places: Vec<Vec<u32>> = starts
-            .par_iter()
-            .map(|start| {
-                let mut counts = vec![0u32; count];
-                for rows in pieces(*start..rows.min(start + share)) {
-                    rows.for_each(|row| counts[bucket(row)] += 1);
-                }
-                counts
-            })
-            .collect();
+        let mut places = over_shares(rows, |share| {
+            let mut counts = vec![0u32; count];
+            pieces(share).for_each(|rows| rows.for_each(|row| counts[bucket(row)] += 1));
+            counts
+        });
         let mut next = 0;
         let mut ends = vec![0; count];
         for (bucket, end) in ends.iter_mut().enumerate() {

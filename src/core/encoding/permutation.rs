@@ -3,7 +3,7 @@
 //! alone comes out the same on any number of threads, and on a GPU.
 
 use super::buckets::{Buckets, SortScratch, Word, bucket_bits};
-use crate::column::distinct::shares;
+use crate::column::distinct::over_shares;
 use crate::error::Result;
 use crate::numerics::random::Random;
 use crate::pages;
@@ -48,11 +48,12 @@ pub fn permutation(rows: usize, random: Random) -> Vec<u32> {
 /// use taiga_core::encoding::permutation::{RandomFolds, permutation};
 /// use taiga_core::numerics::random::{Purpose, Random};
 /// let random = Random::new(7, Purpose::Folds, 0);
-/// let (order, folds) = (permutation(100, random), RandomFolds::new(100, random, 4).of_rows(100).unwrap());
+/// let (order, folds) = (permutation(100, random), RandomFolds::new(100, random, 4).of_rows().unwrap());
 /// assert!((0..100).all(|place| folds[order[place] as usize] as usize == place / 25));
 /// ```
 #[derive(Clone, Debug)]
 pub struct RandomFolds {
+    rows: usize,
     random: Random,
     /// Of each fold but the first the hash of the row that it begins with, above its number; they ascend.
     pub begins: Vec<u64>,
@@ -126,7 +127,12 @@ impl RandomFolds {
             so_far += if wanted[i] { 0 } else { ends[i] - start(i) };
         }
         let begins = places.iter().zip(&bucket_of).map(|(place, bucket)| pairs[place - left_out[*bucket] as usize]).collect();
-        RandomFolds { random, begins, before, bits }
+        RandomFolds { rows, random, begins, before, bits }
+    }
+
+    /// Returns the number of rows.
+    pub fn rows(&self) -> usize {
+        self.rows
     }
 
     /// Returns the random numbers that the order is of.
@@ -152,12 +158,12 @@ impl RandomFolds {
         first + self.begins[first as usize..end as usize].partition_point(|begin| *begin <= pair) as u32
     }
 
-    /// Returns the fold of each of `rows` rows.
+    /// Returns the fold of each row.
     ///
     /// # Errors
     /// [`Error::Memory`](crate::Error::Memory).
-    pub fn of_rows(&self, rows: usize) -> Result<Vec<u32>> {
-        pages::filled_by("the folds of rows", rows, FOLD_ROWS, |start, folds| {
+    pub fn of_rows(&self) -> Result<Vec<u32>> {
+        pages::filled_by("the folds of rows", self.rows, FOLD_ROWS, |start, folds| {
             folds.iter_mut().zip(start..).for_each(|(fold, row)| *fold = self.of(row));
         })
     }
@@ -180,13 +186,6 @@ fn count_and_collect(share: Range<usize>, random: Random, bucket: impl Fn(u32) -
         }
     }
     (counts, pairs)
-}
-
-/// Returns what `work` makes of the share of the rows of each thread.
-fn over_shares<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
-    let share = shares(rows);
-    let starts: Vec<usize> = (0..rows).step_by(share).collect();
-    starts.into_par_iter().map(|start| work(start..rows.min(start + share))).collect()
 }
 
 /// Rows in buckets by the upper bits of their hashes.

@@ -12,7 +12,7 @@ mod input;
 mod params;
 mod plan;
 
-pub use input::{EncodingInput, EncodingTarget, Prepared, check_rows};
+pub use input::{EncodingInput, EncodingTarget, Prepared, UncodedInput};
 pub use params::{Auto, EncodingKind, PriorWeight, TargetParams};
 pub use plan::{EncodingPlan, Order, check_folds, nothing_outside, places_in};
 

@@ -5,7 +5,7 @@ use taiga_core::column::categories::UncodedCategories;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::combine::combine;
-use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams, category_values, target_encode};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams, UncodedInput, category_values, target_encode};
 use taiga_core::error::Result;
 use taiga_core::memory;
 use taiga_core::quantize::borders::{BorderParams, fit_borders};
@@ -56,15 +56,9 @@ impl ColumnSteps for CpuColumns {
         target_encode(input, plan, params)
     }
 
-    fn target_encode_uncoded(
-        &self,
-        categories: UncodedCategories<'_>,
-        target: EncodingTarget<'_>,
-        weight: Option<&[f64]>,
-        plan: &EncodingPlan,
-        params: &TargetParams,
-    ) -> Result<Vec<Vec<f64>>> {
-        let codes = categories.codes()?;
+    fn target_encode_uncoded(&self, input: &UncodedInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+        let codes = input.categories.codes()?;
+        let (target, weight) = (input.target, input.weight);
         target_encode(&EncodingInput { codes: &codes.codes, categories: codes.categories(), target, weight }, plan, params)
     }
 

@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! integers close together   code = distance from the least
-//! other integers            (distance, row) ─► radix sort ─► runs of equal distances are numbered ─► back to the rows
+//! other integers            (distance, row) ─► radix sort ─► numbered by their first rows, as combinations are
 //! texts                     (hash, row) ─► likewise; neighbours of one hash are compared, and where two texts differ
 //!                           after all, the CPU makes the codes
 //! ```
 //!
-//! Categories are numbered in ascending order, nulls behind them, where the CPU numbers them by first appearance: for
-//! what asks for no more than which rows belong together.
+//! Distances number categories otherwise than the CPU does, which is for what asks for no more than which rows belong together.
 
+use super::combine::{first_of_sorted, number_by_first, sort_keys};
 use super::stats::min_max;
 use crate::columns::kernel_names::{NO_VALIDITY, kernel_of, no_kernel};
 use crate::launch;
@@ -28,7 +28,6 @@ use taiga_core::column::categories::{CategoryNames, Codes, Texts, UncodedCategor
 use taiga_core::column::distinct::check_rows;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::{Error, Result};
-use taiga_core::parallel::interrupt;
 use taiga_core::stats::ColumnValue;
 
 /// `kernels/columns/categories.cu`.
@@ -114,7 +113,7 @@ impl DeviceCodes {
         }
         drop(on_device);
         let sorted = sort_keys(queue, from, rows, bits_below(categories as u64))?;
-        number_runs(queue, &sorted, rows)
+        number_by_first(queue, &first_of_sorted(queue, &sorted)?)
     }
 
     /// Makes the codes of texts.
@@ -131,7 +130,7 @@ impl DeviceCodes {
             let codes = UncodedCategories::Texts(packed.texts).codes()?;
             DeviceCodes::new(queue, "the categories", &codes.codes, codes.categories())
         };
-        if packed.is_long {
+        if packed.is_long() {
             return on_host();
         }
         let (n, texts) = (rows as u64, DeviceTexts::new(queue, packed)?);
@@ -141,11 +140,10 @@ impl DeviceCodes {
         let DeviceTexts { starts, ends, texts, .. } = &texts;
         // SAFETY: the arguments are those of `compare_texts`, with the rows of all texts sorted by their hashes.
         unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &sorted.1, starts, ends, texts, &mut differ) }?;
-        let codes = number_runs(queue, &sorted, rows)?;
         if queue.read(&differ)?[0] != 0 {
             return on_host();
         }
-        Ok(codes)
+        number_by_first(queue, &first_of_sorted(queue, &sorted)?)
     }
 }
 
@@ -213,8 +211,8 @@ pub fn look_up(queue: &Queue, rows: &UncodedCategories<'_>, lookup: &Lookup) -> 
         }
         (UncodedCategories::Texts(texts), CategoryNames::Text(labels)) => {
             let labels = Labels { labels, null: categories.null };
-            let (texts, labels) = (PackedTexts::new(*texts)?, PackedTexts::new(&labels)?);
-            if texts.is_long || labels.is_long {
+            let (texts, labels) = (PackedTexts::new(*texts), PackedTexts::new(&labels));
+            if texts.is_long() || labels.is_long() {
                 return Err(Error::Data(format!("{TEXT_BLOCK} rows have more than 4 GB of text")));
             }
             let (texts, labels) = (DeviceTexts::new(queue, &texts)?, DeviceTexts::new(queue, &labels)?);
@@ -251,31 +249,6 @@ impl<'b, 'a: 'b> Texts<'b> for Labels<'a> {
     }
 }
 
-/// Sorts by the lowest bits of the keys, equal ones in their order.
-fn sort_keys(queue: &Queue, from: Pairs<u64>, rows: usize, bits: u32) -> Result<Pairs<u64>> {
-    let mut sorted: Pairs<u64> = (queue.alloc("keys", rows)?, queue.alloc("rows", rows)?);
-    queue.sort_pairs(&from.0, &from.1, &mut sorted, rows as u32, 0..bits)?;
-    Ok(sorted)
-}
-
-/// The number of each row's key among the distinct ones.
-fn number_runs(queue: &Queue, sorted: &Pairs<u64>, rows: usize) -> Result<DeviceCodes> {
-    let (gpu, n) = (queue.gpu(), rows as u64);
-    let mut begins = queue.alloc::<u32>("numbers", rows)?;
-    let kernel = gpu.kernel(CATEGORIES, "mark_runs")?;
-    // SAFETY: the arguments are those of `mark_runs`, of `n` keys.
-    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.0, &mut begins) }?;
-    let mut before = queue.alloc::<u32>("numbers", rows)?;
-    queue.sum_before(&begins, &mut before, rows as u32)?;
-    let mut codes = queue.alloc::<u32>("codes", rows)?;
-    let kernel = gpu.kernel(CATEGORIES, "number_runs")?;
-    // SAFETY: the arguments are those of `number_runs`; each row stands once among the sorted.
-    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &sorted.1, &begins, &before, &mut codes) }?;
-    let last = rows - 1..rows;
-    let categories = queue.read(&before.slice(last.clone()))?[0] + queue.read(&begins.slice(last))?[0] + 1;
-    Ok(DeviceCodes { codes, rows, categories: categories as usize })
-}
-
 /// `TEXT_BLOCK` of `kernels/columns/categories.cu`: rows whose texts are counted from one start.
 const TEXT_BLOCK: usize = 1 << 14;
 
@@ -292,21 +265,15 @@ const NULL_TEXT: &[u8] = &[0xFF];
 pub struct PackedTexts<'a> {
     texts: &'a dyn Texts<'a>,
     starts: Vec<u64>,
-    /// Whether some block has more bytes than 32 bits count.
-    is_long: bool,
 }
 
 impl<'a> PackedTexts<'a> {
     /// Measures texts.
-    ///
-    /// # Errors
-    /// [`Error::Memory`].
-    pub fn new(texts: &'a dyn Texts<'a>) -> Result<Self> {
+    pub fn new(texts: &'a dyn Texts<'a>) -> Self {
         let rows = texts.rows();
         let blocks: Vec<u64> = (0..rows.div_ceil(TEXT_BLOCK))
             .into_par_iter()
             .map(|block| {
-                interrupt::poll();
                 let mut bytes = 0;
                 visit_texts(texts, block * TEXT_BLOCK..rows.min((block + 1) * TEXT_BLOCK), |text| bytes += text.len() as u64);
                 bytes
@@ -317,7 +284,12 @@ impl<'a> PackedTexts<'a> {
             *end += bytes;
             Some(*end)
         }));
-        Ok(PackedTexts { texts, starts, is_long: blocks.iter().any(|bytes| *bytes > u32::MAX.into()) })
+        PackedTexts { texts, starts }
+    }
+
+    /// Whether some block has more bytes than 32 bits count.
+    fn is_long(&self) -> bool {
+        self.starts.windows(2).any(|block| block[1] - block[0] > u32::MAX.into())
     }
 
     /// Bytes of all texts.

@@ -16,7 +16,7 @@ use taiga_core::column::Column;
 use taiga_core::column::categories::UncodedCategories;
 use taiga_core::column_steps::{ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::TargetEncoder;
-use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, TargetParams, UncodedInput};
 use taiga_core::error::Result;
 use taiga_core::quantize::borders::BorderParams;
 use taiga_core::stats::{Histogram, Histogram2d, Histogram2dParams, HistogramParams, MinMax};
@@ -64,15 +64,8 @@ impl ColumnSteps for CudaColumns {
         target_encode::target_encode(&self.queue, input, plan, params)
     }
 
-    fn target_encode_uncoded(
-        &self,
-        categories: UncodedCategories<'_>,
-        target: EncodingTarget<'_>,
-        weight: Option<&[f64]>,
-        plan: &EncodingPlan,
-        params: &TargetParams,
-    ) -> Result<Vec<Vec<f64>>> {
-        target_encode::target_encode_uncoded(&self.queue, categories, target, weight, plan, params)
+    fn target_encode_uncoded(&self, input: &UncodedInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
+        target_encode::target_encode_uncoded(&self.queue, input, plan, params)
     }
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {

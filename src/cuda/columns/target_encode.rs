@@ -31,7 +31,7 @@ use statistic::DeviceStatistic;
 use taiga_core::column::categories::UncodedCategories;
 use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::permutation::RandomFolds;
-use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, check_folds, check_rows};
+use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, UncodedInput, check_folds};
 use taiga_core::error::Result;
 use taiga_core::pages;
 
@@ -57,82 +57,78 @@ fn download(queue: &Queue, values: &CudaSlice<f64>, n: usize) -> Result<Vec<f64>
 pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
     input.check()?;
-    encode(queue, input.codes.len(), 0, input.target, input.weight, plan, params, || {
-        DeviceCodes::new(queue, "the categories", input.codes, input.categories)
-    })
+    check_room(queue, input.codes.len(), 0)?;
+    let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
+    encode(queue, &codes, input.target, input.weight, plan, params)
 }
 
 /// [`taiga_core::column_steps::ColumnSteps::target_encode_uncoded`] on the GPU.
 ///
 /// # Errors
 /// As there; [`Error::Device`].
-pub fn target_encode_uncoded(
-    queue: &Queue,
-    categories: UncodedCategories<'_>,
-    target: EncodingTarget<'_>,
-    weight: Option<&[f64]>,
-    plan: &EncodingPlan,
-    params: &TargetParams,
-) -> Result<Vec<Vec<f64>>> {
-    let rows = categories.rows();
+pub fn target_encode_uncoded(queue: &Queue, input: &UncodedInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
-    check_rows(rows, target, weight)?;
+    input.check()?;
+    let rows = input.categories.rows();
     // Sums of all categories are a table, but for an ordered encoding, to which unused numbers are so many more bits to sort by.
     let most = if let EncodingPlan::Ordered(_) = plan { 1 << 31 } else { (rows / 4).max(1 << 20) };
     // A sort that numbers them takes what that of the encoding does, which comes behind it.
-    match &categories {
+    let codes = match &input.categories {
         UncodedCategories::Integers(column) => {
-            let raw = DeviceColumn::exact_bytes(column) as u64;
-            encode(queue, rows, raw, target, weight, plan, params, || DeviceCodes::of_integers(queue, column, most))
+            check_room(queue, rows, DeviceColumn::exact_bytes(column) as u64)?;
+            DeviceCodes::of_integers(queue, column, most)?
         }
         UncodedCategories::Texts(texts) => {
-            let packed = PackedTexts::new(*texts)?;
-            encode(queue, rows, packed.bytes(), target, weight, plan, params, || DeviceCodes::of_texts(queue, &packed))
+            let packed = PackedTexts::new(*texts);
+            check_room(queue, rows, packed.bytes())?;
+            DeviceCodes::of_texts(queue, &packed)?
         }
-    }
+    };
+    encode(queue, &codes, input.target, input.weight, plan, params)
 }
 
-/// Encodes rows by the codes that `codes` makes; `more`: bytes of the device that these take besides.
-#[allow(clippy::too_many_arguments)]
+/// Checks that there is room for an encoding of rows, and `more` bytes for what their codes are made from.
+fn check_room(queue: &Queue, rows: usize, more: u64) -> Result<()> {
+    // Codes, keys and rows twice, the order, a target and a weight, a value three times.
+    queue.check_memory("target encoding", more + rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))
+}
+
+/// Encodes rows by their codes.
 fn encode(
     queue: &Queue,
-    rows: usize,
-    more: u64,
+    codes: &DeviceCodes,
     target: EncodingTarget<'_>,
     weight: Option<&[f64]>,
     plan: &EncodingPlan,
     params: &TargetParams,
-    codes: impl FnOnce() -> Result<DeviceCodes>,
 ) -> Result<Vec<Vec<f64>>> {
-    let outputs = target.outputs();
+    let (rows, outputs) = (codes.rows, target.outputs());
     if rows == 0 {
         return Ok(vec![vec![]; outputs]);
     }
-    // Codes, keys and rows twice, the order, a target and a weight, a value three times.
-    queue.check_memory("target encoding", more + rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))?;
     let prepared = Prepared::new(target, weight, params);
-    let codes = codes()?;
     let packed = outputs == 1;
     let statistics = prepared.statistics().into_iter();
     let statistics = statistics.map(|s| DeviceStatistic::new(queue, s, rows, packed)).collect::<Result<Vec<_>>>()?;
-    let in_folds = |folds: DeviceCodes| statistics.iter().map(|s| by_fold(queue, &codes, &folds, s, params)).collect();
+    let in_folds = |folds: DeviceCodes| statistics.iter().map(|s| by_fold(queue, codes, &folds, s, params)).collect();
     let values: Vec<CudaSlice<f64>> = match plan {
-        EncodingPlan::Ordered(orders) => ordered(queue, &codes, &statistics, orders, params),
+        EncodingPlan::Ordered(orders) => ordered(queue, codes, &statistics, orders, params),
         EncodingPlan::Folds(folds, count) => {
             check_folds(folds.len(), rows)?;
             in_folds(DeviceCodes::new(queue, "the folds", folds, *count)?)
         }
-        EncodingPlan::RandomFolds(folds, of_rows) => {
-            check_folds(*of_rows, rows)?;
-            in_folds(random_folds(queue, folds, rows)?)
+        EncodingPlan::RandomFolds(folds) => {
+            check_folds(folds.rows(), rows)?;
+            in_folds(random_folds(queue, folds)?)
         }
-        EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, &codes, s, params)).collect(),
+        EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, codes, s, params)).collect(),
     }?;
     values.iter().map(|values| download(queue, values, rows)).collect()
 }
 
 /// The fold of each row.
-fn random_folds(queue: &Queue, folds: &RandomFolds, rows: usize) -> Result<DeviceCodes> {
+fn random_folds(queue: &Queue, folds: &RandomFolds) -> Result<DeviceCodes> {
+    let rows = folds.rows();
     let (begins, before) = (upload(queue, "the folds", &folds.begins)?, upload(queue, "the folds", &folds.before)?);
     let mut codes = queue.alloc::<u32>("the folds", rows)?;
     let kernel = queue.gpu().kernel(TARGET_ENCODE, "random_folds")?;

@@ -76,9 +76,9 @@ fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String
     // Few chunks, and more blocks than threads.
     let block = if rows > PARALLEL_ABOVE { (rows / (4 * default_threads())).max(BLOCK) } else { rows.max(1) };
     // Codes and values.
-    let bytes = 12 * (series.len() as u64).saturating_mul(encoder.outputs() as u64);
-    errors::check_memory(|| format!("the encoding of {} rows", series.len()), bytes, "encode fewer rows at a time (a lazy query streams)")?;
-    let parts = for_blocks(series.len(), block, |start, len| -> PolarsResult<Vec<Vec<f64>>> {
+    let bytes = 12 * (rows as u64).saturating_mul(encoder.outputs() as u64);
+    errors::check_memory(|| format!("the encoding of {rows} rows"), bytes, "encode fewer rows at a time (a lazy query streams)")?;
+    let parts = for_blocks(rows, block, |start, len| -> PolarsResult<Vec<Vec<f64>>> {
         let codes = lookup_codes(&series.slice(start as i64, len), lookup, lookup.categories().len() as u32)?;
         Ok((0..encoder.outputs()).map(|k| encoder.values(at, &codes, k)).collect())
     });

@@ -1,6 +1,7 @@
 //! What a target encoding reads, checked, and its target in the forms that statistics borrow.
 
 use super::params::{Auto, PriorWeight, TargetParams};
+use crate::column::categories::UncodedCategories;
 use crate::encoding::statistic::{AnyStatistic, Flags, check_finite};
 use crate::error::{Error, Result};
 use crate::memory::product;
@@ -49,20 +50,35 @@ pub struct EncodingInput<'a> {
 }
 
 impl EncodingInput<'_> {
-    /// Checks what [`check_rows`] does.
+    /// Checks that target and weights are of as many rows, finite, and that weights are not negative and not all zero.
     ///
     /// # Errors
-    /// As there.
+    /// [`Error::Data`].
     pub fn check(&self) -> Result<()> {
         check_rows(self.codes.len(), self.target, self.weight)
     }
 }
 
-/// Checks that target and weights are of `rows` rows, finite, and that weights are not negative and not all zero.
-///
-/// # Errors
-/// [`Error::Data`].
-pub fn check_rows(rows: usize, target: EncodingTarget<'_>, weight: Option<&[f64]>) -> Result<()> {
+/// The rows of an encoding whose categories have no codes.
+#[derive(Clone)]
+pub struct UncodedInput<'a> {
+    pub categories: UncodedCategories<'a>,
+    pub target: EncodingTarget<'a>,
+    /// A weight for each row: finite and not negative.
+    pub weight: Option<&'a [f64]>,
+}
+
+impl UncodedInput<'_> {
+    /// Checks what [`EncodingInput::check`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn check(&self) -> Result<()> {
+        check_rows(self.categories.rows(), self.target, self.weight)
+    }
+}
+
+fn check_rows(rows: usize, target: EncodingTarget<'_>, weight: Option<&[f64]>) -> Result<()> {
     let lengths = [("target", Some(target.rows())), ("weight", weight.map(<[f64]>::len))];
     for (what, len) in lengths {
         if let Some(n) = len.filter(|n| *n != rows) {

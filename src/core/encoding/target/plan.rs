@@ -27,8 +27,8 @@ pub enum EncodingPlan {
     Ordered(Vec<Order>),
     /// The fold of each row, and the number of folds.
     Folds(Vec<u32>, usize),
-    /// Folds of so many rows, of equal size or nearly, in a random order.
-    RandomFolds(RandomFolds, usize),
+    /// Folds of equal size or nearly, in a random order.
+    RandomFolds(RandomFolds),
     /// Nothing.
     Plain,
 }
@@ -53,7 +53,7 @@ impl EncodingPlan {
                     return Err(Error::parameter("folds", format!("{folds} are more than the {rows} rows")));
                 }
                 let folds = if rows > 0 { folds } else { 1 };
-                Ok(EncodingPlan::RandomFolds(RandomFolds::new(rows, random(Purpose::Folds, 0), folds), rows))
+                Ok(EncodingPlan::RandomFolds(RandomFolds::new(rows, random(Purpose::Folds, 0), folds)))
             }
             EncodingKind::Loo | EncodingKind::Full => Ok(EncodingPlan::Plain),
         }
@@ -83,10 +83,10 @@ impl EncodingPlan {
                 check_folds(folds.len(), rows)?;
                 Ok(Some((Cow::Borrowed(folds), *count)))
             }
-            EncodingPlan::RandomFolds(folds, of_rows) => {
-                check_folds(*of_rows, rows)?;
+            EncodingPlan::RandomFolds(folds) => {
+                check_folds(folds.rows(), rows)?;
                 memory::check(&format!("the folds of {rows} rows"), 4 * rows as u64, "encode fewer rows")?;
-                Ok(Some((Cow::Owned(folds.of_rows(rows)?), folds.count())))
+                Ok(Some((Cow::Owned(folds.of_rows()?), folds.count())))
             }
             EncodingPlan::Ordered(_) | EncodingPlan::Plain => Ok(None),
         }

@@ -11,7 +11,7 @@ use taiga_engine::encoding::combine::combine;
 use taiga_engine::encoding::ctr::{Ctr, CtrKind, CtrTarget, ctr_codes};
 use taiga_engine::encoding::permutation::permutation;
 use taiga_engine::encoding::target::{
-    Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, target_encode,
+    Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, UncodedInput, target_encode,
 };
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_testing::gpu::patterns;
@@ -169,7 +169,11 @@ fn integers_are_encoded_as_on_the_cpu() {
                         for target in [EncodingTarget::Flags(&flags), EncodingTarget::Numbers(&real)] {
                             let encode = |device| {
                                 with_columns(device, |steps| {
-                                    steps.target_encode_uncoded(UncodedCategories::Integers(column.clone()), target, None, &plan, &params)
+                                    steps.target_encode_uncoded(
+                                        &UncodedInput { categories: UncodedCategories::Integers(column.clone()), target, weight: None },
+                                        &plan,
+                                        &params,
+                                    )
                                 })
                             };
                             let (found, cpu) = (encode("cuda"), encode("cpu"));
@@ -195,9 +199,7 @@ fn integers_are_encoded_as_on_the_cpu() {
         let target = EncodingTarget::Flags(&[0, 1, 1, 1, 0, 1]);
         with_columns(device, |steps| {
             steps.target_encode_uncoded(
-                UncodedCategories::Integers(column.clone()),
-                target,
-                None,
+                &UncodedInput { categories: UncodedCategories::Integers(column.clone()), target, weight: None },
                 &EncodingPlan::Ordered(vec![Order::Rows]),
                 &TargetParams::default(),
             )
@@ -207,9 +209,7 @@ fn integers_are_encoded_as_on_the_cpu() {
     let rows = Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::F64(&[0.5]), None)]);
     let float = with_columns("cuda", |steps| {
         steps.target_encode_uncoded(
-            UncodedCategories::Integers(rows.clone()),
-            EncodingTarget::Flags(&[1]),
-            None,
+            &UncodedInput { categories: UncodedCategories::Integers(rows.clone()), target: EncodingTarget::Flags(&[1]), weight: None },
             &EncodingPlan::Plain,
             &TargetParams { kind: EncodingKind::Full, ..Default::default() },
         )
@@ -276,7 +276,11 @@ fn texts_are_encoded_as_on_the_cpu() {
                 let target = EncodingTarget::Numbers(&real);
                 let encode = |device| {
                     with_columns(device, |steps| {
-                        steps.target_encode_uncoded(UncodedCategories::Texts(&texts), target, None, &plan, &params)
+                        steps.target_encode_uncoded(
+                            &UncodedInput { categories: UncodedCategories::Texts(&texts), target, weight: None },
+                            &plan,
+                            &params,
+                        )
                     })
                 };
                 let what = format!("{kind}, {plan_name}, {n} rows");
@@ -294,7 +298,10 @@ fn texts_are_encoded_as_on_the_cpu() {
     let params = TargetParams { kind: EncodingKind::Full, ..Default::default() };
     let encode = |device| {
         let (texts, target) = (UncodedCategories::Texts(&texts), EncodingTarget::Numbers(&real));
-        with_columns(device, |steps| steps.target_encode_uncoded(texts, target, None, &EncodingPlan::Plain, &params)).expect("encoded")
+        with_columns(device, |steps| {
+            steps.target_encode_uncoded(&UncodedInput { categories: texts, target, weight: None }, &EncodingPlan::Plain, &params)
+        })
+        .expect("encoded")
     };
     assert!(encode("cuda") == encode("cpu"));
     gpu.queue.synchronize().expect("done");
@@ -353,9 +360,11 @@ fn few_rows_reach_every_kernel() {
         let encode = |device| {
             with_columns(device, |steps| {
                 steps.target_encode_uncoded(
-                    UncodedCategories::Integers(column.clone()),
-                    EncodingTarget::Flags(&flags),
-                    None,
+                    &UncodedInput {
+                        categories: UncodedCategories::Integers(column.clone()),
+                        target: EncodingTarget::Flags(&flags),
+                        weight: None,
+                    },
                     &EncodingPlan::Ordered(vec![Order::Rows]),
                     &TargetParams::default(),
                 )

@@ -6,7 +6,8 @@ use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::encoding::permutation::{RandomFolds, permutation};
 use taiga_engine::encoding::target::{
-    Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, category_values, target_encode,
+    Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, UncodedInput, category_values,
+    target_encode,
 };
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_testing::rows::TextRows;
@@ -167,7 +168,7 @@ proptest! {
             let order = permutation(rows, random);
             let mut want = vec![0; rows];
             order.iter().enumerate().for_each(|(place, row)| want[*row as usize] = (place * folds / rows) as u32);
-            prop_assert!(found.of_rows(rows).unwrap() == want, "{rows} rows, {folds} folds");
+            prop_assert!(found.of_rows().unwrap() == want, "{rows} rows, {folds} folds");
             prop_assert_eq!(found.count(), folds);
         }
     }
@@ -189,14 +190,14 @@ proptest! {
         let column = Column::new("x", FeatureType::Numeric, chunks.collect());
         let plan = EncodingPlan::random(rows, &case.params).unwrap();
         let target = EncodingTarget::Numbers(&case.y);
-        let got = with_columns("cpu", |steps| steps.target_encode_uncoded(UncodedCategories::Integers(column.clone()), target, case.weight.as_deref(), &plan, &case.params));
+        let got = with_columns("cpu", |steps| steps.target_encode_uncoded(&UncodedInput { categories: UncodedCategories::Integers(column.clone()), target, weight: case.weight.as_deref() }, &plan, &case.params));
         let want = target_encode(&input(&case, target), &plan, &case.params).unwrap();
         prop_assert_eq!(got.unwrap(), want.clone());
         // Texts likewise; null is not the empty one.
         let texts: Vec<Option<String>> = case.codes.iter().map(|code| (*code != null).then(|| "\u{e4}".repeat(*code as usize))).collect();
         let texts = &TextRows(texts);
         let got = with_columns("cpu", |steps| {
-            steps.target_encode_uncoded(UncodedCategories::Texts(&texts), target, case.weight.as_deref(), &plan, &case.params)
+            steps.target_encode_uncoded(&UncodedInput { categories: UncodedCategories::Texts(&texts), target, weight: case.weight.as_deref() }, &plan, &case.params)
         });
         prop_assert_eq!(got.unwrap(), want);
     }
