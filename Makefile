@@ -120,9 +120,11 @@ test-python: build $(VENV)/.setup-test ## Test the expressions with the newest P
 
 # What a plugin does whatever Polars it is loaded into: how accurate models are beside the peers', what memory they ask for, how work is
 # interrupted (which Polars 1 does itself), what becomes of threads in forked processes, how processes of a fit find each other and who
-# starts them, what models of other libraries come to, and what other engines make of ours, written from JSON or called with Arrow arrays.
-OF_THE_ENGINE := peers test_peers.py test_memory_limit.py test_interrupt.py test_processes.py test_collective.py test_ray.py test_dask.py \
-	test_onnx.py test_case_sql.py test_engines.py test_peer_forms.py test_import.py
+# starts them, how a killed fit goes on, what models of other libraries come to, what is written of ours, and what other engines make of
+# that or of Arrow arrays.
+OF_THE_ENGINE := peers test_peers.py test_shap_peers.py test_position_bias.py test_defaults.py test_memory_limit.py test_interrupt.py \
+	test_processes.py test_training.py test_collective.py test_ray.py test_dask.py test_onnx.py test_case_sql.py test_engines.py \
+	test_peer_forms.py test_import.py test_model_schema.py
 
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
 	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "of", polars.__file__, "with", tg.__file__)'

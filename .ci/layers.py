@@ -18,7 +18,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LAYERS: dict[str, list[list[str]]] = {
     "src/core": [
         ["error"],
-        ["numerics", "parallel"],
+        ["parallel"],
+        ["numerics"],
         ["memory"],
         ["pages"],
         ["spill"],

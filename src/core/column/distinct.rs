@@ -11,8 +11,8 @@
 
 use crate::error::{Error, Result};
 use crate::parallel::interrupt::pieces;
+use crate::parallel::numbered;
 use crate::{memory, pages};
-use rayon::prelude::*;
 use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -308,8 +308,7 @@ pub fn shares(rows: usize) -> usize {
 /// Returns what `work` makes of the share of the rows of each thread, in their order.
 pub fn over_shares<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync) -> Vec<R> {
     let share = shares(rows);
-    let starts: Vec<usize> = (0..rows).step_by(share).collect();
-    starts.into_par_iter().map(|start| work(start..rows.min(start + share))).collect()
+    numbered::map(rows.div_ceil(share), 1, |i| work(i * share..rows.min((i + 1) * share)))
 }
 
 /// Reads values of a column: `read(chunk, rows of it, out)` writes the value of each of these rows, none for null.
@@ -324,45 +323,47 @@ pub fn by_hash<K: HashKey>(chunks: &Chunks, read: &(impl Read<K> + ?Sized)) -> C
     let rows = chunks.rows();
     let share = shares(rows);
     let mut codes = pages::zeroed(rows);
-    let tables: Vec<DistinctTable<K>> = codes
-        .par_chunks_mut(share)
-        .enumerate()
-        .map(|(i, out)| {
-            let mut table = DistinctTable::new();
-            let mut at = 0;
-            let mut keys: [Option<K>; BATCH] = [None; BATCH];
-            let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
-            for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
-                for start in range.clone().step_by(BATCH) {
-                    let n = BATCH.min(range.end - start);
-                    let (keys, batch) = (&mut keys[..n], &mut batch[..n]);
-                    read(chunk, start..start + n, keys);
-                    for (entry, key) in batch.iter_mut().zip(&*keys) {
-                        *entry = key.map(|key| (key, key.hash()));
-                    }
-                    if table.keys.len() > WARM {
-                        table.warm(batch);
-                    }
-                    for entry in batch {
-                        out[at] = match *entry {
-                            Some((key, hash)) => table.code(key, hash),
-                            None => table.null_code(),
-                        };
-                        at += 1;
-                    }
+    let tables: Vec<DistinctTable<K>> = numbered::map_chunks(&mut codes, share, |i, out| {
+        let mut table = DistinctTable::new();
+        let mut at = 0;
+        let mut keys: [Option<K>; BATCH] = [None; BATCH];
+        let mut batch: [Option<(K, u64)>; BATCH] = [None; BATCH];
+        for (chunk, range) in chunks.parts(i * share..i * share + out.len()) {
+            for start in range.clone().step_by(BATCH) {
+                let n = BATCH.min(range.end - start);
+                let (keys, batch) = (&mut keys[..n], &mut batch[..n]);
+                read(chunk, start..start + n, keys);
+                for (entry, key) in batch.iter_mut().zip(&*keys) {
+                    *entry = key.map(|key| (key, key.hash()));
+                }
+                if table.keys.len() > WARM {
+                    table.warm(batch);
+                }
+                for entry in batch {
+                    out[at] = match *entry {
+                        Some((key, hash)) => table.code(key, hash),
+                        None => table.null_code(),
+                    };
+                    at += 1;
                 }
             }
-            table
-        })
-        .collect();
-    let (table, maps) = merge(tables);
-    codes.par_chunks_mut(share).zip(&maps).skip(1).for_each(|(out, map)| {
-        for code in out {
-            *code = map[*code as usize];
         }
+        table
     });
+    let (table, maps) = merge(tables);
+    renumber(&mut codes, share, maps.get(1..).unwrap_or_default());
     let (keys, null) = table.map_or((vec![], None), |t| (t.keys, t.null));
     Coded { codes, keys, null }
+}
+
+/// Replaces the codes of each share of the rows but the first by what its map says of them.
+fn renumber(codes: &mut [u32], share: usize, maps: &[Vec<u32>]) {
+    let rest = codes.get_mut(share..).unwrap_or_default();
+    numbered::for_each_chunk(rest, share, |i, out| {
+        for code in out {
+            *code = maps[i][*code as usize];
+        }
+    });
 }
 
 /// Merges tables into one; returns it and for each of them its codes' codes there (empty where they stay as they are).
@@ -374,20 +375,17 @@ fn merge<K: HashKey>(tables: Vec<DistinctTable<K>>) -> (Option<DistinctTable<K>>
         while let Some(left) = rest.next() {
             pairs.push((left, rest.next()));
         }
-        level = pairs
-            .into_par_iter()
-            .map(|((mut table, mut maps), right)| {
-                if let Some((right, mut right_maps)) = right {
-                    let map = table.absorb(&right);
-                    right_maps.par_iter_mut().for_each(|m| match m.is_empty() {
-                        true => m.clone_from(&map),
-                        false => m.iter_mut().for_each(|c| *c = map[*c as usize]),
-                    });
-                    maps.append(&mut right_maps);
-                }
-                (table, maps)
-            })
-            .collect();
+        level = numbered::map_items(pairs, |((mut table, mut maps), right)| {
+            if let Some((right, mut right_maps)) = right {
+                let map = table.absorb(&right);
+                numbered::for_each_chunk(&mut right_maps, 1, |_, maps| match &mut maps[0] {
+                    none if none.is_empty() => none.clone_from(&map),
+                    some => some.iter_mut().for_each(|c| *c = map[*c as usize]),
+                });
+                maps.append(&mut right_maps);
+            }
+            (table, maps)
+        });
     }
     match level.pop() {
         Some((table, maps)) => (Some(table), maps),
@@ -465,26 +463,22 @@ impl Near {
 fn direct<T: Numbered>(chunks: &Chunks, share: usize, least: T, width: usize, read: &dyn Read<T>) -> Coded<T> {
     let mut codes = pages::zeroed(chunks.rows());
     // The value of a distance, from any row that has it.
-    let parts: Vec<(Near, Vec<T>)> = codes
-        .par_chunks_mut(share)
-        .enumerate()
-        .map(|(i, out)| {
-            let mut near = Near { codes: vec![0; width + 1], distances: vec![] };
-            let mut values = vec![];
-            let rows = i * share..i * share + out.len();
-            let mut places = out.iter_mut();
-            each_read(chunks, rows, read, |value| {
-                let code = near.code(value.map_or(width, |x| x.distance(least)));
-                if code as usize == values.len() {
-                    values.push(value.unwrap_or(T::NULL));
-                }
-                if let Some(place) = places.next() {
-                    *place = code;
-                }
-            });
-            (near, values)
-        })
-        .collect();
+    let parts: Vec<(Near, Vec<T>)> = numbered::map_chunks(&mut codes, share, |i, out| {
+        let mut near = Near { codes: vec![0; width + 1], distances: vec![] };
+        let mut values = vec![];
+        let rows = i * share..i * share + out.len();
+        let mut places = out.iter_mut();
+        each_read(chunks, rows, read, |value| {
+            let code = near.code(value.map_or(width, |x| x.distance(least)));
+            if code as usize == values.len() {
+                values.push(value.unwrap_or(T::NULL));
+            }
+            if let Some(place) = places.next() {
+                *place = code;
+            }
+        });
+        (near, values)
+    });
     let mut parts = parts.into_iter();
     let Some((mut all, mut keys)) = parts.next() else { return Coded { codes, keys: vec![], null: None } };
     let mut maps = vec![];
@@ -496,11 +490,7 @@ fn direct<T: Numbered>(chunks: &Chunks, share: usize, least: T, width: usize, re
             }
         }
     }
-    codes.par_chunks_mut(share).skip(1).zip(&maps).for_each(|(out, map)| {
-        for code in out {
-            *code = map[*code as usize];
-        }
-    });
+    renumber(&mut codes, share, &maps);
     let null = all.codes[width].checked_sub(1);
     Coded { codes, keys, null }
 }

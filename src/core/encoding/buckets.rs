@@ -13,7 +13,7 @@
 
 use crate::column::distinct::{over_shares, shares};
 use crate::parallel::interrupt::pieces;
-use rayon::prelude::*;
+use crate::parallel::numbered;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Rows of a bucket, about.
@@ -86,8 +86,8 @@ impl<B: Fn(usize) -> usize + Sync> Buckets<B> {
 
     /// Calls `visit(row, place)` for each row, on all threads.
     pub fn for_each(&self, visit: impl Fn(usize, usize) + Sync) {
-        self.places.par_iter().enumerate().for_each(|(i, places)| {
-            let mut places = places.clone();
+        numbered::for_each(self.places.len(), 1, &|i| {
+            let mut places = self.places[i].clone();
             for rows in pieces(i * self.share..self.rows.min((i + 1) * self.share)) {
                 for row in rows {
                     let place = &mut places[(self.bucket)(row)];

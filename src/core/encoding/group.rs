@@ -8,6 +8,7 @@ use super::sort::{pair, sort_pairs};
 use super::statistic::{Moments, Statistic};
 use crate::column::distinct::shares;
 use crate::parallel::interrupt::pieces;
+use crate::parallel::numbered;
 use rayon::prelude::*;
 
 /// Memory of the tables of all threads together, in bytes a row; more and fewer threads get one.
@@ -83,19 +84,18 @@ pub(super) fn is_small<S: Statistic>(_: &S, cells: usize) -> bool {
 /// Sums the statistic over the rows of each cell.
 pub(super) fn totals<S: Statistic>(statistic: &S, rows: usize, cells: usize, cell: impl Fn(usize) -> usize + Sync) -> Vec<S::Sum> {
     let share = rows.div_ceil(tables_for::<S>(rows, cells)).max(1);
-    let starts: Vec<usize> = (0..rows).step_by(share).collect();
-    let table = |start: &usize| {
+    let table = |i: usize| {
         let mut table = vec![S::Sum::default(); cells];
-        for rows in pieces(*start..rows.min(start + share)) {
+        for rows in pieces(i * share..rows.min((i + 1) * share)) {
             rows.for_each(|row| table[cell(row)] += statistic.of(row));
         }
         table
     };
-    let mut tables: Vec<Vec<S::Sum>> = starts.par_iter().map(table).collect();
+    let mut tables: Vec<Vec<S::Sum>> = numbered::map(rows.div_ceil(share), 1, table);
     let Some(mut first) = tables.pop() else { return vec![S::Sum::default(); cells] };
     if !tables.is_empty() {
         const PART: usize = 1 << 12;
-        first.par_chunks_mut(PART).enumerate().for_each(|(i, part)| {
+        numbered::for_each_chunk(&mut first, PART, |i, part| {
             for table in &tables {
                 for (sum, other) in part.iter_mut().zip(&table[i * PART..]) {
                     *sum += *other;
@@ -121,7 +121,7 @@ fn for_categories(sorted: &[u64], visit: impl Fn(&[u64]) + Sync) {
         let Some(code) = at.checked_sub(1).map(|before| sorted[before] >> 32) else { return 0 };
         at + sorted[at..].partition_point(|p| p >> 32 == code)
     };
-    (0..parts).into_par_iter().for_each(|i| sorted[cut(i)..cut(i + 1)].chunk_by(|a, b| a >> 32 == b >> 32).for_each(&visit));
+    numbered::for_each(parts, 1, &|i| sorted[cut(i)..cut(i + 1)].chunk_by(|a, b| a >> 32 == b >> 32).for_each(&visit));
 }
 
 /// Adds to `out` each row's value from the rows of its category in other folds, over sorted rows; `smoothing` has

@@ -15,7 +15,7 @@ use super::group::{Smoothing, tables_for};
 use super::statistic::Statistic;
 use crate::pages;
 use crate::parallel::interrupt::{self, pieces};
-use rayon::prelude::*;
+use crate::parallel::numbered;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -78,7 +78,8 @@ pub(super) fn by_fold<S: Statistic>(
     let buckets = Buckets::new(rows, 1 << bits, |row| codes[row] as usize & ((1 << bits) - 1));
     let fold = |row: usize| folds[row];
     let scan = |dealt: &BucketRows<S::Over<'_>>, ranges: &[Range<usize>]| {
-        ranges.par_iter().for_each(|places| {
+        numbered::for_each(ranges.len(), 1, &|i| {
+            let places = &ranges[i];
             interrupt::poll();
             let mut table = vec![S::Sum::default(); cells];
             let mut all = vec![S::Sum::default(); cells / count];
@@ -116,7 +117,10 @@ fn add_to(place: &AtomicU64, value: f64) {
 fn before<T: Copy + Default + Send + Sync + std::ops::AddAssign>(mut tables: Vec<Vec<T>>, categories: usize) -> Vec<Vec<T>> {
     for i in 1..tables.len() {
         let (earlier, later) = tables.split_at_mut(i);
-        later[0].par_iter_mut().zip(&earlier[i - 1]).for_each(|(sum, before)| *sum += *before);
+        const PART: usize = 1 << 13;
+        numbered::for_each_chunk(&mut later[0], PART, |k, sums| {
+            sums.iter_mut().zip(&earlier[i - 1][k * PART..]).for_each(|(sum, before)| *sum += *before);
+        });
     }
     tables.insert(0, vec![T::default(); categories]);
     tables
@@ -133,8 +137,9 @@ fn in_row_order<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, s
         }
         table
     };
-    let tables = before((0..all_but_last).into_par_iter().map(sums).collect(), categories);
-    out.par_chunks_mut(share).zip(tables).enumerate().for_each(|(i, (out, mut table))| {
+    let tables = before(numbered::map(all_but_last, 1, sums), categories);
+    let shares = out.chunks_mut(share).zip(tables).enumerate().collect();
+    numbered::map_items(shares, |(i, (out, mut table)): (usize, (&mut [f64], Vec<S::Sum>))| {
         for rows in pieces(0..out.len()) {
             for (row, out) in (i * share + rows.start..).zip(&mut out[rows]) {
                 let sum = &mut table[codes[row] as usize];
@@ -210,17 +215,18 @@ fn scan_in_order<S: Statistic>(dealt: &BucketRows<'_, S>, buckets: &[Range<usize
     let share = buckets.len().div_ceil(tables_for::<S>(dealt.rows.len(), categories)).max(1);
     let shares: Vec<&[Range<usize>]> = buckets.chunks(share).collect();
     let Some((_, but_last)) = shares.split_last() else { return };
-    let sums = |buckets: &&[Range<usize>]| {
+    let sums = |i: usize| {
         let mut table = vec![S::Sum::default(); categories];
-        for places in buckets.iter().cloned() {
+        for places in but_last[i].iter().cloned() {
             interrupt::poll();
             places.for_each(|place| table[dealt.code(place)] += dealt.statistic.of(place));
         }
         table
     };
-    let tables = before(but_last.par_iter().map(sums).collect(), categories);
-    shares.par_iter().zip(tables).for_each_init(SortScratch::default, |scratch, (buckets, mut table)| {
-        for places in *buckets {
+    let tables = before(numbered::map(but_last.len(), 1, sums), categories);
+    numbered::map_items(shares.into_iter().zip(tables).collect(), |(buckets, mut table)| {
+        let mut scratch = SortScratch::default();
+        for places in buckets {
             interrupt::poll();
             for pair in scratch.order(dealt.keys(places.clone()), bits) {
                 let place = places.start + *pair as u32 as usize;
@@ -240,7 +246,8 @@ fn scan_by_category<S: Statistic>(
     smoothing: &Smoothing,
 ) {
     let cells = (categories >> bits) + 1;
-    buckets.par_iter().for_each_init(SortScratch::default, |scratch, places| {
+    numbered::for_each_with(buckets.len(), SortScratch::default, |scratch, i| {
+        let places = &buckets[i];
         interrupt::poll();
         let mut table = vec![S::Sum::default(); cells];
         let mut visit = |place: usize| dealt.visit(place, &mut table[dealt.code(place) >> bits], smoothing);

@@ -7,6 +7,7 @@
 //! the true one, to 2^-92 of the largest value for each row, and rounded once, when it is read.
 
 use crate::error::{Error, Result};
+use crate::parallel::numbered;
 use rayon::prelude::*;
 use std::ops::{AddAssign, SubAssign};
 
@@ -278,9 +279,8 @@ pub(super) fn total<S: Statistic>(statistic: &S, rows: usize) -> S::Sum {
         a += b;
         a
     };
-    let starts: Vec<usize> = (0..rows).step_by(BLOCK).collect();
-    let block = |start: &usize| (*start..rows.min(start + BLOCK)).fold(S::Sum::default(), |sum, row| add(sum, statistic.of(row)));
-    starts.par_iter().map(block).reduce(S::Sum::default, add)
+    let block = |i: usize| (i * BLOCK..rows.min((i + 1) * BLOCK)).fold(S::Sum::default(), |sum, row| add(sum, statistic.of(row)));
+    numbered::map(rows.div_ceil(BLOCK), 1, block).into_iter().fold(S::Sum::default(), add)
 }
 
 /// Checks what [`AnyStatistic::numbers`] needs: that all numbers are finite, and no weight is below zero.

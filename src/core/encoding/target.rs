@@ -24,8 +24,11 @@ use super::statistic::{Moments, Statistic, total, with_statistic};
 use crate::error::Result;
 use crate::memory::{self, product, sum};
 use crate::pages;
-use rayon::prelude::*;
+use crate::parallel::numbered;
 use std::ops::AddAssign;
+
+/// Rows of a piece of work.
+const PIECE: usize = 1 << 13;
 
 /// Returns the encoded value of each row; a vector for each output of the target.
 ///
@@ -153,7 +156,7 @@ fn ordered(
     }
     if orders.len() > 1 {
         let each = 1.0 / orders.len() as f64;
-        out.iter_mut().for_each(|out| out.par_iter_mut().for_each(|x| *x *= each));
+        out.iter_mut().for_each(|out| numbered::for_each_chunk(out, PIECE, |_, out| out.iter_mut().for_each(|x| *x *= each)));
     }
     Ok(())
 }
@@ -192,15 +195,18 @@ fn by_fold(
                 .collect::<Result<Vec<Smoothing>>>()?;
             if let Some(cells) = cells {
                 let mut values = vec![0f64; cells.len()];
-                cells.par_chunks(count).zip(values.par_chunks_mut(count)).for_each(|(cells, values)| {
-                    let all = added(cells);
-                    for (fold, cell) in cells.iter().enumerate() {
-                        let mut others = all;
-                        others -= *cell;
-                        values[fold] = smoothings[fold].value(s.read(others));
+                let piece = count * PIECE.div_ceil(count);
+                numbered::for_each_chunk(&mut values, piece, |i, values| {
+                    for (cells, values) in cells[i * piece..].chunks(count).zip(values.chunks_mut(count)) {
+                        let all = added(cells);
+                        for (fold, cell) in cells.iter().enumerate() {
+                            let mut others = all;
+                            others -= *cell;
+                            values[fold] = smoothings[fold].value(s.read(others));
+                        }
                     }
                 });
-                out.par_iter_mut().enumerate().for_each(|(row, out)| *out = values[cell(row)]);
+                each_row(out, |row, out| *out = values[cell(row)]);
             } else if !ordered::by_fold(s, codes, categories, folds, &smoothings, out) {
                 let sorted = sorted.get_or_insert_with(|| group::sorted_rows(codes, categories));
                 group::folds_sorted(s, sorted, folds, &smoothings, out);
@@ -208,6 +214,11 @@ fn by_fold(
         });
     }
     Ok(())
+}
+
+/// Calls `visit(row, value)` for each row, on all threads.
+fn each_row(out: &mut [f64], visit: impl Fn(usize, &mut f64) + Sync) {
+    numbered::for_each_chunk(out, PIECE, |i, out| (i * PIECE..).zip(out).for_each(|(row, out)| visit(row, out)));
 }
 
 /// Returns the sum of sums.
@@ -227,7 +238,9 @@ fn by_category<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &
 
 /// Returns the value of each category from all its rows.
 fn full_values<S: Statistic>(statistic: &S, sums: Vec<S::Sum>, smoothing: &Smoothing) -> Vec<f64> {
-    sums.into_par_iter().map(|sum| smoothing.value(statistic.read(sum))).collect()
+    let mut values = vec![0.0; sums.len()];
+    each_row(&mut values, |category, value| *value = smoothing.value(statistic.read(sums[category])));
+    values
 }
 
 /// Encodes by `loo` or `full`: writes each row's value to `out`.
@@ -236,10 +249,10 @@ fn plain<S: Statistic>(statistic: &S, input: &EncodingInput<'_>, params: &Target
     let (sums, smoothing) = by_category(statistic, input, params)?;
     if params.kind == EncodingKind::Full {
         let values = full_values(statistic, sums, &smoothing);
-        out.par_iter_mut().zip(codes).for_each(|(out, code)| *out = values[*code as usize]);
+        each_row(out, |row, out| *out = values[codes[row] as usize]);
         return Ok(());
     }
-    out.par_iter_mut().enumerate().for_each(|(row, out)| {
+    each_row(out, |row, out| {
         let mut others = sums[codes[row] as usize];
         others -= statistic.of(row);
         *out = smoothing.value(statistic.read(others));

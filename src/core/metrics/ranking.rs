@@ -5,7 +5,7 @@
 //! leaves no trace.
 
 use super::rows::Rows;
-use rayon::prelude::*;
+use crate::parallel::numbered;
 
 /// Groups of so many rows together are worth another thread.
 const ROWS: usize = 1 << 14;
@@ -41,8 +41,8 @@ pub(super) fn mean_of_groups(rows: &Rows<'_>, value: impl Fn(&RankedGroup, usize
         (weight, weight * value(&RankedGroup { rows: ranked }, places))
     };
     let at_least = ROWS / (rows.target.len() / groups.len().max(1)).max(1);
-    let values: Vec<(f64, f64)> = (0..groups.len()).into_par_iter().with_min_len(at_least.max(1)).map(of_group).collect();
-    let (weight, total) = values.into_iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    let (weight, total) =
+        numbered::map(groups.len(), at_least, of_group).into_iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
     total / weight
 }
 

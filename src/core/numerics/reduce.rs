@@ -5,6 +5,7 @@
 //! of each other, so they may be computed by any thread ([`block_sum`]) and are then added in
 //! block order ([`add_in_order`]); the bits are those of [`sum`].
 
+use crate::parallel::numbered;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -54,7 +55,7 @@ pub fn map_blocks<T: Send>(n: usize, of_block: impl Fn(Range<usize>) -> T + Sync
         return blocks(n).map(of_block).collect();
     }
     let of_number = |b: usize| of_block(b * BLOCK..n.min((b + 1) * BLOCK));
-    (0..n.div_ceil(BLOCK)).into_par_iter().with_min_len(4).map(of_number).collect()
+    numbered::map(n.div_ceil(BLOCK), 4, of_number)
 }
 
 /// Adds numbers in fixed point, so that no order of them leaves a trace: in units of a part in 2^88 of a power of two near the largest

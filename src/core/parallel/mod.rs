@@ -5,9 +5,11 @@
 //!   them for some seconds.
 //! - [`fork`]: values of which a forked process gets new ones. No thread survives a fork, and a lock may have been held
 //!   by one.
+//! - [`numbered`]: pieces of work on the threads of the pool that the caller is in.
 //! - [`interrupt`]: work in blocks that looks, between them, whether it is still wanted (Ctrl-C).
 
 pub mod fork;
 pub mod interrupt;
+pub mod numbered;
 pub mod pools;
 pub mod thread_pool;

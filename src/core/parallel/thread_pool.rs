@@ -4,6 +4,7 @@ mod spin_pool;
 mod sync;
 
 use self::spin_pool::SpinPool;
+use super::numbered::Slots;
 use super::{fork, interrupt, pools};
 use crate::error::{Error, Result};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -60,36 +61,39 @@ impl ThreadPool {
     /// what a member uses again from one to the next. Looks before each whether the work is still wanted
     /// ([`interrupt::poll`]).
     pub fn deal<M, R: Send>(&self, n: usize, memory: impl Fn() -> M + Sync, make: impl Fn(&mut M, usize) -> R + Sync) -> Vec<R> {
-        let next = AtomicUsize::new(0);
-        let shares = self.each(|_| {
-            let (mut mine, mut memory) = (vec![], memory());
+        let (next, made) = (AtomicUsize::new(0), Slots::new(n));
+        self.on_each(&|_| {
+            let mut memory = memory();
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 if i >= n {
-                    return mine;
+                    return;
                 }
                 interrupt::poll();
-                mine.push((i, make(&mut memory, i)));
+                made.put(i, make(&mut memory, i));
             }
         });
-        let mut made: Vec<(usize, R)> = shares.into_iter().flatten().collect();
-        made.sort_unstable_by_key(|m| m.0);
-        made.into_iter().map(|m| m.1).collect()
+        made.into_vec()
     }
 
     /// Runs `share(t)` for every member `t` at the same time; the results in their order. Each thread begins with the share
     /// of its own number, so that rows stay in its caches; shares whose threads have not begun by then (the system
     /// gave their cores to others) are taken by those that are through, so that nobody waits for a thread to be woken.
     pub fn each<R: Send>(&self, share: impl Fn(usize) -> R + Sync) -> Vec<R> {
-        let Some(pool) = &self.pool else { return vec![share(0)] };
-        let done: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
+        let done = Slots::new(self.size);
+        self.on_each(&|t| done.put(t, share(t)));
+        done.into_vec()
+    }
+
+    /// [`ThreadPool::each`], once for all callers.
+    fn on_each(&self, share: &(dyn Fn(usize) + Sync)) {
+        let Some(pool) = &self.pool else { return share(0) };
         let taken: Vec<AtomicBool> = (0..self.size).map(|_| AtomicBool::new(false)).collect();
         let take = || {
             let own = pool.current_thread_index().unwrap_or(0);
             let free = (0..self.size).map(|i| (own + i) % self.size).find(|t| !taken[*t].swap(true, Ordering::Relaxed));
             if let Some(t) = free {
-                let result = share(t);
-                *done[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+                share(t);
             }
         };
         self.enter(|| {
@@ -98,7 +102,6 @@ impl ThreadPool {
                 take();
             });
         });
-        done.into_iter().filter_map(|d| d.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
     }
 
     /// Runs a share of work on each member, as [`ThreadPool::each`], for steps so short and many that threads wait awake for
@@ -112,13 +115,10 @@ impl ThreadPool {
             *own = pools::take(self.size - 1).or_else(|| SpinPool::new(self.size - 1).ok());
         }
         let Some(spin) = own.as_mut() else { return self.each(share) };
-        let results: Vec<Mutex<Option<R>>> = (0..self.size).map(|_| Mutex::new(None)).collect();
-        spin.step(&|t| {
-            let result = share(t);
-            *results[t].lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
-        });
+        let results = Slots::new(self.size);
+        spin.step(&|t| results.put(t, share(t)));
         // A share that gives nothing panics, and that has come out of the step.
-        results.into_iter().filter_map(|r| r.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
+        results.into_vec()
     }
 }
 

@@ -31,7 +31,7 @@ pub use histogram2d::{Histogram2d, histogram2d};
 pub use min_max::{ColumnValue, MinMax, min_max};
 
 use crate::parallel::interrupt;
-use rayon::prelude::*;
+use crate::parallel::numbered;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -58,7 +58,7 @@ fn each_thread<R: Send>(rows: usize, work: impl Fn(&mut dyn Iterator<Item = Rang
         });
         work(&mut own)
     };
-    if rows < PARALLEL_FROM { vec![run(0)] } else { (0..rayon::current_num_threads()).into_par_iter().map(run).collect() }
+    if rows < PARALLEL_FROM { vec![run(0)] } else { numbered::map(rayon::current_num_threads(), 1, run) }
 }
 
 /// Runs `work` for each block of `rows` rows on all threads; `add` gets the results in block order, on
@@ -75,7 +75,6 @@ fn in_block_order<R: Send>(rows: usize, work: impl Fn(Range<usize>) -> R + Sync,
     }
     let wave = 4 * rayon::current_num_threads();
     for first in (0..blocks).step_by(wave) {
-        let done: Vec<R> = (first..blocks.min(first + wave)).into_par_iter().map(|b| work(block(b))).collect();
-        done.into_iter().for_each(&mut add);
+        numbered::map(wave.min(blocks - first), 1, |b| work(block(first + b))).into_iter().for_each(&mut add);
     }
 }
