@@ -3,15 +3,17 @@
 Fits of boosted trees and of forests, predictions and Shapley values of the same rows, by each device in turn; the best
 of several runs, how many times as fast as the first device each is, and whether the bytes are equal. Times are those
 that a user sees: borders, codes and the way to the devices are in them. A tree's time is the difference between fits of
-many and of few rounds.
+many and of few rounds. `python -m benchmarks.scaling` draws what `--out` keeps.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import polars as pl
 import polars_taiga as tg
@@ -26,6 +28,7 @@ def main() -> None:
     parser.add_argument("--devices", default="cuda:0 cuda:all", help="names, with spaces between them")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tasks", default="", help="a regular expression; all unless told")
+    parser.add_argument("--out", type=Path, help="a file that gets a line of JSON for each task")
     args = parser.parse_args()
     devices = args.devices.split()
     df = synthetic(args.rows)
@@ -50,6 +53,14 @@ def main() -> None:
         "predict, forest": lambda device: tg.predict(forest, device=device),
         "Shapley values, boosted": lambda device: tg.predict(boosted, output="shap", device=device),
     }
+
+    def keep(name: str, seconds: list[float]) -> None:
+        if args.out:
+            args.out.parent.mkdir(parents=True, exist_ok=True)
+            with args.out.open("a") as out:
+                told = {"rows": args.rows, "features": len(features), "task": name}
+                out.write(json.dumps({**told, "devices": devices, "seconds": seconds}) + "\n")
+
     print(f"{args.rows:,} x {len(features)}, best of {args.repeats} in turn: seconds, times as fast as {devices[0]}\n")
     print("| task | " + " | ".join(devices) + " | bytes |")
     print("|---|" + "---|" * (len(devices) + 1))
@@ -67,10 +78,12 @@ def main() -> None:
                 best[k] = min(best[k], time.perf_counter() - start)
         same = all(answer.equals(answers[0]) for answer in answers)
         measured[name] = best
+        keep(name, best)
         print(line(name, best, "equal" if same else "DIFFER"), flush=True)
         few = measured.get(name.replace("500", "100"))
         if few and "500" in name:
             trees = [(many - less) / 400 for many, less in zip(best, few, strict=True)]
+            keep(name.replace("500 rounds", "one"), trees)
             print(line(name.replace("500 rounds", "one"), trees, ""), flush=True)
 
 

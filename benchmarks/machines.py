@@ -2,6 +2,7 @@
 
 One process of as many threads fits all rows; so many processes of one thread each fit their shares, over the loopback.
 Boosted trees by policy; with `--fits forest logistic` a forest, and a logistic regression of the dense columns.
+`--device cuda`: each process fits on a GPU of its own, and the one on the first.
 Both start from Polars frames in memory; a process's time begins when all have read their rows and ends with its model,
 and the slowest process counts. Both ways take turns, and the best of each counts.
 """
@@ -27,7 +28,8 @@ def fitted(own: Any, job: dict[str, Any], seed: int, collective: Any) -> Any:
     import polars as pl
 
     features = pl.exclude(job["target"])
-    given: dict[str, Any] = {"n_threads": job["threads"], "seed": seed}
+    device = f"cuda:{job['rank']}" if job["device"] == "cuda" else job["device"]
+    given: dict[str, Any] = {"n_threads": job["threads"], "seed": seed, "device": device}
     if collective is not None:
         given["collective"] = collective
     if job["fit"] == "forest":
@@ -51,6 +53,8 @@ def worker(job: dict[str, Any]) -> None:
     own = rows[first:end].rechunk()
     us = {"rank": rank, "world": world, "secret": job["secret"], "timeout": 300.0}
     best = float("inf")
+    if job["device"] == "cuda":
+        fitted(own[:5000], job | {"trees": 2}, 0, None)  # the driver's start
     for repeat in range(job["repeats"]):
         collective = None
         if world > 1:
@@ -94,6 +98,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--features", type=int, default=28)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--threads", type=int, help="of all processes together; as many as processes unless told")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--trees", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--fits", nargs="+", default=["symmetric", "depthwise", "leafwise"])
@@ -102,13 +108,15 @@ def main() -> None:
         worker(json.loads(args.worker))
         return
     train, _ = synthetic_files(args.rows, args.features, test_rows=5_000, task="binary")
+    threads = args.threads or args.processes
     results, body = Results(RESULTS / "machines.jsonl"), []
     for fit in args.fits:
         job = {"train": str(train), "target": TARGET, "trees": args.trees, "fit": fit, "repeats": 1}
+        job["device"] = args.device
         best: dict[int, dict[str, Any]] = {}
         for repeat in range(args.repeats):
             for world in (1, args.processes):
-                answer = run(job, world, args.processes // world)
+                answer = run(job, world, threads // world)
                 progress(f"{fit}, {world} processes, round {repeat + 1}: {answer['seconds']:.2f} s")
                 results.add({"rows": args.rows, "features": args.features, "fit": fit, "processes": world} | answer)
                 if world not in best or answer["seconds"] < best[world]["seconds"]:
@@ -118,7 +126,8 @@ def main() -> None:
         ratio = several["seconds"] / one["seconds"]
         body.append([fit, f"{one['seconds']:.2f}", f"{several['seconds']:.2f}", f"{ratio:.2f}"])
     print(machine())
-    print(table(["fit", f"1 x {args.processes} threads, s", f"{args.processes} x 1 thread, s", "ratio"], body))
+    each = f"{args.processes} x {threads // args.processes} threads, s"
+    print(table([f"fit on {args.device}", f"1 x {threads} threads, s", each, "ratio"], body))
 
 
 if __name__ == "__main__":

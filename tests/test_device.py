@@ -147,8 +147,10 @@ def test_lists_that_name_no_gpus_are_errors(call: str, device: str) -> None:
         CALLS[call](device=device)
 
 
-# What several GPUs may share: fits of trees, and predictions, which of a linear model one GPU makes.
-FUNCTIONS = ("fit_gbdt", "fit_forest", "fit_folds", "cross_val_predict", "cross_validate", "search", "predict")
+# What several GPUs may share: fits, of sparse logistic regression by L-BFGS; and predictions, which of a linear model
+# one GPU makes.
+FITS = ("fit_gbdt", "fit_forest", "fit_sparse_lr", "fit_folds")
+FUNCTIONS = (*FITS, "cross_val_predict", "cross_validate", "search", "predict")
 LINEAR_CALLS = {call for call in CALLS if call.startswith("predict linear")}
 SHARED = {call for call in CALLS if call.split()[0] in FUNCTIONS} - LINEAR_CALLS
 

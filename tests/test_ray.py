@@ -35,10 +35,11 @@ LONG: dict[str, Any] = {"rounds": 300, "learning_rate": 0.05, "weight": "w", "sn
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster() -> Iterator[None]:
-    """A cluster of this machine, with room for four workers."""
+    """A cluster of this machine, with room for four workers, and two GPUs as far as Ray is told."""
     ray.init(
         "local",
         num_cpus=4,
+        num_gpus=2,
         include_dashboard=False,
         log_to_driver=False,
         object_store_memory=128 << 20,
@@ -104,8 +105,8 @@ def test_a_forest_grows_in_the_workers(frame: pl.DataFrame, folder: Path) -> Non
     """Its trees are dealt to them, and it has the bytes of one process's; what is wrong is told at the call."""
     made = fit_forest(str(folder), "y", *FEATURES, workers=3, trees=7, weight="w", **HERE)
     assert made.to_bytes() == frame.taiga.fit_forest("y", *FEATURES, trees=7, weight="w").to_bytes()
-    with pytest.raises(ValueError, match="parameter `gpus_per_worker`"):
-        fit_forest(str(folder), "y", "a", workers=2, gpus_per_worker=1)
+    with pytest.raises(ValueError, match="parameter `device`: with `gpus_per_worker`"):
+        fit_forest(str(folder), "y", "a", workers=2, gpus_per_worker=1, device="cuda")
     with pytest.raises(TypeError, match="rounds"):
         fit_forest(str(folder), "y", "a", workers=2, rounds=3)  # type: ignore[call-arg]
 
@@ -303,6 +304,16 @@ def test_a_query_without_an_order_is_an_error(folder: Path) -> None:
     _Query(ordered).check_order()
 
 
+@pytest.mark.skipif(bool(tg.device_info()["devices"]), reason="workers would fit on the GPUs")
+def test_workers_fit_on_the_gpus_that_ray_gives_them(folder: Path) -> None:
+    """They are told to, so where Ray is wrong about there being any that is the device's error, not a CPU's model."""
+    with pytest.raises((ValueError, pl.exceptions.ComputeError), match="`device`"):
+        fit_gbdt(folder, "y", "a", workers=2, gpus_per_worker=1, rounds=3, **HERE)
+    told = "each of 1 CPUs and 2 GPUs, within 2 seconds.*it has 1 machines of 4 CPUs and 2 GPUs"
+    with pytest.raises(RuntimeError, match=told):
+        fit_gbdt(folder, "y", "a", workers=2, gpus_per_worker=2, start_timeout=2, rounds=3, **HERE)
+
+
 def test_rows_with_keys_need_no_order(folder: Path, frame: pl.DataFrame) -> None:
     """The model of a join and of a column called JOIN, whose rows are the same ones each time."""
     keyed = frame.with_row_index("id")
@@ -320,7 +331,8 @@ def test_rows_with_keys_need_no_order(folder: Path, frame: pl.DataFrame) -> None
         ({"workers": 0}, "`workers`"),
         ({"workers": True}, "`workers`"),
         ({"cpus_per_worker": 0}, "`cpus_per_worker`"),
-        ({"gpus_per_worker": 1}, "`gpus_per_worker`"),
+        ({"gpus_per_worker": -1}, "`gpus_per_worker`"),
+        ({"gpus_per_worker": 1, "device": "cpu"}, "`device`"),
         ({"max_failures": -1}, "`max_failures`"),
         ({"interface": 7}, "`interface`"),
         ({"timeout": 0}, "`timeout`"),

@@ -164,7 +164,7 @@ __device__ __noinline__ void make_quantizer(const LossRows& r, double2* sums, ui
         h += parts[i].y;
     }
     const uint32_t top_gradient = __ldcg(largest), top_hessian = __ldcg(largest + 1);
-    if (r.all > r.rows) {
+    if (r.is_shard) {
         if (threadIdx.x) return;
         largest[0] = largest[1] = 0;
         *reinterpret_cast<ShardMagnitudes*>(out) = {g, h, top_gradient, top_hessian};

@@ -69,15 +69,16 @@ struct GradientQuantizer {  // shared with the host
 // The rows of the table as the losses see them.
 struct LossRows {  // shared with the host
     uint64_t rows;
-    // The rows of the table, of which these may be a shard, and those before them.
-    uint64_t all, first;
+    // The rows of the table before these.
+    uint64_t first;
     const float* target;
     const float* weight;  // or none
     const float* bag;     // what a row counts in this tree; or none
     float* scores;        // [output][row]
     uint32_t output, loss;
     float a, b;  // the loss's parameters
-    uint32_t classes, unused;
+    uint32_t classes;
+    uint32_t is_shard;  // whether others have rows of the table, or might
     // The derivatives, weights included, where they are found before a tree.
     const float* gradient;
     const float* hessian;

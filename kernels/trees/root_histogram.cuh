@@ -120,7 +120,7 @@ __device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h,
     if (!last_block(guess.arrived, gridDim.x)) return;
     make_quantizer(r, guess.sums, guess.unit, guess.largest, guess.out);
     // Of a shard, whether the guess was right is known once the others' magnitudes are (all_reduce.cuh).
-    if (r.all > r.rows) return;
+    if (r.is_shard) return;
     __shared__ bool wrong;
     if (threadIdx.x == 0) {
         const GradientQuantizer& right = *guess.out;

@@ -580,7 +580,7 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) tree_grow_small(cons
     __syncthreads();
     small_sort(s, reinterpret_cast<uint32_t*>(reinterpret_cast<uint8_t*>(memory) + fit.at_lists));
     LossRows loss = {};
-    loss.rows = loss.all = s.rows;
+    loss.rows = s.rows;
     loss.target = table.target;
     loss.weight = table.weight;
     loss.scores = s.scores;

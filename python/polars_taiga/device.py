@@ -159,8 +159,8 @@ def checked(device: object) -> str:
         raise TypeError(msg)
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         if re.fullmatch(SEVERAL, device):
-            msg = f'parameter `device`: "{device}" names several GPUs, which share trees alone: '
-            msg += f'fits of boosted trees and of forests, and their predictions; write "{first(device)}"'
+            shared = 'fits of trees, of forests and of sparse logistic regression by "lbfgs", and predictions of trees'
+            msg = f'parameter `device`: "{device}" names several GPUs, which share {shared}; write "{first(device)}"'
             raise ValueError(msg)
         msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'
         if re.fullmatch(r"(gpu|nvidia)(:[0-9]+)?", device, re.IGNORECASE):

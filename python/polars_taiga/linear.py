@@ -150,8 +150,9 @@ def fit_sparse_lr(
         As in `fit_gbdt`.
     device
         `"auto"` (default: a GPU where there is one and the work is large enough to gain), `"cpu"`, `"cuda"` or
-        `"cuda:1"`: the same model on each. Rows that the GPU's memory can't hold pass through it in blocks; where even
-        those do not fit, `"auto"` is the CPU.
+        `"cuda:1"`: the same model on each. Several GPUs (`"cuda:0,1"`, `"cuda:all"`) share the rows under `"lbfgs"`.
+        Rows that the GPU's memory can't hold pass through it in blocks; where even those do not fit, `"auto"` is the
+        CPU.
     metric
         What is measured on the held-out rows: `"logloss"` (default) for two classes, `"multiclass"` (default) for more,
         and for either `"auc"`, `"average_precision"`, `"accuracy"`, `"balanced_accuracy"`, `"f1"`, `"mcc"` or `"ece"`,

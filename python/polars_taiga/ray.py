@@ -145,7 +145,7 @@ def fit_gbdt(
         Threads of a worker, for which it gets as many of Ray's CPUs. A worker a machine with all its cores has the
         least to send.
     gpus_per_worker
-        GPUs of a worker: 0, until fits of several processes know them.
+        GPUs of a worker, on which it then fits: Ray shows it no others. The model is the same.
     max_failures
         How often workers may be lost before that is an error. 0: no snapshots are taken on account of it.
     interface
@@ -210,6 +210,7 @@ def fit_gbdt(
     own = _Own(
         workers=workers,
         cpus=cpus_per_worker,
+        gpus=gpus_per_worker,
         max_failures=max_failures,
         interface=interface,
         timeout=timeout,
@@ -218,7 +219,7 @@ def fit_gbdt(
         snapshot=None if snapshot is None else os.path.abspath(os.fspath(snapshot)),
         snapshot_every=snapshot_every,
     )
-    own.check(gpus_per_worker)
+    own.check(params)
     function: object = callback
     if function is not None and not callable(function):
         msg = f"parameter `callback`: {type(function).__name__} is no function of a round and its metrics"
@@ -299,13 +300,14 @@ def fit_forest(
     own = _Own(
         workers=workers,
         cpus=cpus_per_worker,
+        gpus=gpus_per_worker,
         max_failures=max_failures,
         interface=interface,
         timeout=timeout,
         start_timeout=start_timeout,
         strategy=placement_strategy,
     )
-    own.check(gpus_per_worker)
+    own.check(params)
     # What is wrong with the call is told before anything is started.
     tg.fit_forest(target, *features, **roles, **params)
     return _fitted("fit_forest", data, target, features, roles, params, own, _Telling(None, 0, False, None))
@@ -322,7 +324,9 @@ def _fitted(
     telling: _Telling,
 ) -> Model:
     """The model that workers make by one of the package's functions."""
-    call = _Call(function, target, features, {**{k: v for k, v in roles.items() if v is not None}, **params})
+    given = {k: v for k, v in roles.items() if v is not None}
+    device = {"device": "cuda:all"} if own.gpus > 0 else {}
+    call = _Call(function, target, features, {**given, **params, **device})
     table = _table(data)
     if not ray.is_initialized():
         ray.init()
@@ -336,6 +340,7 @@ class _Own:
 
     workers: int
     cpus: int
+    gpus: int
     max_failures: int
     interface: str | None
     timeout: float
@@ -344,14 +349,12 @@ class _Own:
     snapshot: str | None = None
     snapshot_every: int = 100
 
-    def check(self, gpus: int) -> None:
-        """Check what is not checked elsewhere; errors name the parameter. `gpus`: of a worker."""
-        if gpus != 0:
-            msg = "parameter `gpus_per_worker`: several processes fit on their CPUs; GPUs there are not fitted on yet"
-            raise ValueError(msg)
+    def check(self, params: Mapping[str, Any]) -> None:
+        """Check what is not checked elsewhere; errors name the parameter. `params`: of the fit."""
         counts: list[tuple[str, object, int]] = [
             ("workers", self.workers, 1),
             ("cpus_per_worker", self.cpus, 1),
+            ("gpus_per_worker", self.gpus, 0),
             ("max_failures", self.max_failures, 0),
         ]
         for name, value, least in counts:
@@ -373,6 +376,9 @@ class _Own:
             raise ValueError(msg)
         if self.strategy not in (known := ("SPREAD", "PACK", "STRICT_SPREAD", "STRICT_PACK")):
             msg = f"parameter `placement_strategy`: {self.strategy!r} is not one of {', '.join(map(repr, known))}"
+            raise ValueError(msg)
+        if self.gpus > 0 and "device" in params:
+            msg = "parameter `device`: with `gpus_per_worker` workers fit on the GPUs that Ray gives them; leave it out"
             raise ValueError(msg)
         # The rest is the collective's.
         tg.Collective(rank=0, world=self.workers, address="127.0.0.1:1", secret="-", timeout=self.timeout)
@@ -735,6 +741,7 @@ class _Group:
             if rank not in self.actors:
                 self.actors[rank] = made.options(
                     num_cpus=self.own.cpus,
+                    num_gpus=self.own.gpus,
                     max_concurrency=4,
                     max_restarts=0,
                     runtime_env={"env_vars": {"POLARS_MAX_THREADS": str(self.own.cpus)}},
@@ -748,9 +755,10 @@ class _Group:
             if not came:
                 for ref in pending:
                     self.end(asked[ref])
+                each = f"{self.own.cpus} CPUs" + (f" and {self.own.gpus} GPUs" if self.own.gpus else "")
                 msg = (
-                    f"the cluster did not start {len(pending)} of {self.own.workers} workers, each of "
-                    f"{self.own.cpus} CPUs, within {self.own.start_timeout} seconds (`start_timeout`); it has {_has()}"
+                    f"the cluster did not start {len(pending)} of {self.own.workers} workers, each of {each}, within "
+                    f"{self.own.start_timeout} seconds (`start_timeout`); it has {_has()}"
                 )
                 raise RuntimeError(msg)
             there = self.get(asked[came[0]], came[0])
@@ -790,14 +798,15 @@ class _Group:
 
 def _has() -> str:
     """What the cluster has, as text."""
-    nodes = [node["Resources"].get("CPU", 0) for node in ray.nodes() if node["Alive"]]
-    return f"{len(nodes)} machines of {', '.join(f'{cpus:g}' for cpus in nodes)} CPUs"
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus, gpus = (", ".join(f"{node.get(kind, 0):g}" for node in nodes) for kind in ("CPU", "GPU"))
+    return f"{len(nodes)} machines of {cpus} CPUs and {gpus} GPUs"
 
 
 @contextmanager
 def _workers(own: _Own) -> Iterator[_Group]:
     """Room for workers, who are ended and whose room is given back behind the body."""
-    bundles = [{"CPU": own.cpus} for _ in range(own.workers)]
+    bundles = [{"CPU": own.cpus, **({"GPU": own.gpus} if own.gpus > 0 else {})} for _ in range(own.workers)]
     util = importlib.import_module("ray.util")
     places = util.placement_group(bundles, strategy=own.strategy)
     group = _Group(own, places)

@@ -7,12 +7,14 @@
 //! Shards are threads of this process ([`local()`]), or processes on this and other machines ([`tcp`]).
 
 mod local;
+pub mod nested;
 pub mod pulse;
 pub mod tcp;
 
 pub use local::{LocalCollective, local};
 
 use crate::error::{Error, Result};
+use crate::numerics::reduce::weighted_quantile;
 use std::ops::Range;
 
 /// Exchanges numbers between the shards of a fit: maxima, sums and values of all.
@@ -186,6 +188,56 @@ impl RowShard<'_> {
             return Err(fault(format!("numbers of {} rows came where there are {}", all.len(), self.all)));
         }
         Ok(all)
+    }
+
+    /// Returns the scores of all shards' rows, `[output][row]`, of which these are the shard's; `in_first`: in the first shard alone, and
+    /// elsewhere none.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn scores_of_all(&self, own: Vec<Vec<f32>>, in_first: bool) -> Result<Vec<Vec<f32>>> {
+        if self.is_whole() {
+            return Ok(own);
+        }
+        let of_all = |scores: Vec<f32>| {
+            let own = bytes_of_scores(&scores);
+            scores_of(&if in_first { self.collective.gather_to_first(&own) } else { self.collective.gather_bytes(&own) }?)
+        };
+        own.into_iter().map(of_all).collect()
+    }
+
+    /// Returns the weighted quantile of each leaf's residuals in the rows of all shards, from the values and weights of this one's. A shard that
+    /// knows no weights of a leaf has none at all: each of its rows counts 1.
+    ///
+    /// # Errors
+    /// Those of the collective.
+    pub fn quantiles_of_all(&self, own: Vec<(Vec<f64>, Vec<f32>)>, alpha: f64) -> Result<Vec<f64>> {
+        let leaves = own.len();
+        let counts: Vec<f64> = own.iter().flat_map(|(values, weights)| [values.len() as f64, weights.len() as f64]).collect();
+        let (values, weights): (Vec<Vec<f64>>, Vec<Vec<f32>>) = own.into_iter().unzip();
+        let weights: Vec<f64> = weights.concat().into_iter().map(f64::from).collect();
+        // Of each shard how many of each leaf, then all of them.
+        let counts = self.collective.gather(&counts)?;
+        let (values, weights) = (self.collective.gather(&values.concat())?, self.collective.gather(&weights)?);
+        let broken = || fault("a process does not say what its leaves have");
+        let weighted = counts.chunks_exact(2).any(|count| count[1] > 0.0);
+        let mut of_leaves = vec![(vec![], vec![]); leaves];
+        let (mut values, mut weights) = (&values[..], &weights[..]);
+        for (leaf, count) in (0..leaves).cycle().zip(counts.chunks_exact(2)) {
+            let of_leaf: &mut (Vec<f64>, Vec<f32>) = &mut of_leaves[leaf];
+            let (own, rest) = values.split_at_checked(count[0] as usize).ok_or_else(broken)?;
+            of_leaf.0.extend_from_slice(own);
+            values = rest;
+            let (own, rest) = weights.split_at_checked(count[1] as usize).ok_or_else(broken)?;
+            of_leaf.1.extend(own.iter().map(|w| *w as f32));
+            weights = rest;
+            if weighted {
+                of_leaf.1.resize(of_leaf.0.len(), 1.0);
+            }
+        }
+        let quantile =
+            |(values, weights): (Vec<f64>, Vec<f32>)| weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha);
+        Ok(of_leaves.into_iter().map(quantile).collect())
     }
 
     /// Shards but the last have a multiple of so many rows: sums in f64 are added over blocks of them in order.

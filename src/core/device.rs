@@ -96,7 +96,8 @@ fn several(text: &str, one: &str) -> Error {
     Error::parameter(
         "device",
         format!(
-            "{text:?} names several GPUs, which share trees alone: fits of boosted trees and of forests, and their predictions; write {one:?}"
+            "{text:?} names several GPUs, which share fits of boosted trees, of forests and of sparse logistic regression by \"lbfgs\", and \
+             predictions of trees; write {one:?}"
         ),
     )
 }

@@ -1,5 +1,8 @@
 //! Tables of sparse rows, as the tests of sparse logistic regression need them.
 
+use crate::Dice;
+use serde_json::{Value, json};
+use std::ops::Range;
 use taiga_engine::column::{Chunk, Column, Values};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Quiet, Target};
@@ -156,4 +159,77 @@ pub fn vector(model: &LinearModel, width: usize) -> Vec<f64> {
     out.extend(&model.dense_weights);
     out.extend(&model.intercepts);
     out
+}
+
+/// Draws a table and how it is fitted; equal seeds draw equal ones. Rows are moved in blocks of 16,384, so some tables have several of those.
+pub fn drawn(seed: u64) -> (Table, Value) {
+    let dice = &mut Dice::new(seed ^ 0x11ea);
+    let rows = [2, 4, 60, 900, 5_000, 20_000, 40_000, 66_000][dice.below(8) as usize] + dice.below(9) as usize;
+    let classes = [2, 2, 3][dice.below(3) as usize];
+    let width = [3, 40, 3_000][dice.below(3) as usize];
+    // Numbers that are numbered anew; features of very different sizes; values that are all 1, or are in a few rows alone.
+    let (apart, sizes, values) = (if dice.chance(0.2) { 1 << 33 } else { 1 }, dice.chance(0.3), dice.below(4));
+    let (mut lists, mut codes) = (vec![], vec![]);
+    for row in 0..rows {
+        let mut score = 0.3 * dice.normal();
+        let list: Vec<(i64, f64)> = (0..dice.below(6))
+            .map(|_| {
+                let feature = dice.below(width) as i64;
+                let value = match values {
+                    0 => 1.0,
+                    1 if row + 3 < rows => 1.0,
+                    _ => dice.normal() * if sizes { [1.0, 1e-6, 1e4][feature as usize % 3] } else { 1.0 },
+                };
+                score += (feature % 5 - 2) as f64;
+                (feature * apart, value)
+            })
+            .collect();
+        lists.push(list);
+        codes.push(if classes == 2 { u32::from(score > 0.0) } else { u32::from(score > -1.0) + u32::from(score > 1.0) });
+    }
+    (codes[0], codes[1]) = (0, 1);
+    let mut table = Table::new(&lists, codes, classes);
+    if values == 0 && dice.chance(0.5) {
+        table.values = None;
+    }
+    table.dense = (0..dice.below(3)).map(|_| (0..rows).map(|_| dice.normal()).collect()).collect();
+    table.weight = dice.chance(0.5).then(|| (0..rows).map(|row| if row < 2 { 1.0 } else { dice.below(4) as f64 * 0.7 }).collect());
+    let mut given = json!({ "epochs": 1 + dice.below(6), "fit_intercept": dice.chance(0.8), "seed": seed });
+    if dice.chance(0.3) {
+        given["l1"] = json!(1e-4);
+    }
+    if dice.chance(0.3) {
+        given["class_weight"] = json!("balanced");
+    }
+    if rows > 4 && dice.chance(0.4) {
+        table.held_out = Some((0..rows).map(|row| row > 1 && dice.chance(0.3)).collect());
+        if dice.chance(0.5) {
+            given["early_stopping"] = json!(2);
+        }
+    }
+    (table, given)
+}
+
+/// Returns rows of a column of lists, in two chunks.
+fn lists_of<'a>(name: &str, table: &'a Table, rows: &Range<usize>, values: Values<'a>) -> ListColumn<'a> {
+    let middle = rows.start + rows.len() / 3;
+    let chunk = |rows: Range<usize>| ListChunk {
+        offsets: Offsets::I64(&table.offsets[rows.start..=rows.end]),
+        validity: None,
+        items: Items::Numbers(Chunk::new(values, None)),
+    };
+    ListColumn { name: name.into(), chunks: vec![chunk(rows.start..middle), chunk(middle..rows.end)] }
+}
+
+/// Returns the table as a process has it: all of its target and weights, and the lists and numbers of its own rows.
+pub fn of_own<'a>(table: &'a Table, rows: &Range<usize>) -> Input<'a> {
+    let all = table.input();
+    Input {
+        sparse: Some(SparseRows {
+            features: lists_of("f", table, rows, Values::I64(&table.numbers)),
+            values: table.values.as_ref().map(|values| lists_of("v", table, rows, Values::F64(values))),
+        }),
+        dense: all.dense.iter().map(|column| column.slice(rows.start, rows.len())).collect(),
+        ..all
+    }
 }

@@ -51,6 +51,22 @@ pub fn at_all_ends<C: Collective + Send, R: Send>(
     })
 }
 
+/// Panics unless all processes have come to the bytes of one, or to its error, and returns how many models there are; `what` is told of.
+pub fn equal_models(made: Vec<Result<Vec<u8>>>, whole: &Result<Vec<u8>>, what: &str) -> usize {
+    let is_model = |(rank, made): (usize, Result<Vec<u8>>)| match (made, whole) {
+        (Ok(made), Ok(whole)) => {
+            assert!(made == *whole, "{what}: other bytes of rank {rank}");
+            true
+        }
+        (Err(error), Err(whole)) => {
+            assert_eq!(error.to_string(), whole.to_string(), "{what}: rank {rank}");
+            false
+        }
+        (made, _) => panic!("{what}: {:?} of rank {rank}, alone {:?}", made.err(), whole.as_ref().err()),
+    };
+    made.into_iter().enumerate().map(is_model).filter(|is_model| *is_model).count()
+}
+
 /// Returns the ends of an exchange over the loopback, which wait so long for each other.
 pub fn over_tcp(world: usize, address: &str, timeout: Duration) -> Vec<TcpCollective> {
     let join = |rank: usize| {

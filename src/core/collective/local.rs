@@ -5,7 +5,6 @@ use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The numbers that a shard brings to an exchange.
-#[derive(Clone)]
 enum Contribution {
     Max(Vec<u32>),
     Sum(Vec<i64>),
@@ -14,7 +13,7 @@ enum Contribution {
 
 #[derive(Default)]
 struct MeetingState {
-    shares: Vec<Option<Contribution>>,
+    shares: Vec<Option<Arc<Contribution>>>,
     /// Shards that have not yet read what was brought.
     readers: usize,
     /// Exchanges that are complete.
@@ -74,12 +73,12 @@ impl LocalCollective {
     }
 
     /// Brings a share, and returns all shards' when they are there.
-    fn exchange_all(&self, own: Contribution) -> Result<Vec<Contribution>> {
+    fn exchange_all(&self, own: Contribution) -> Result<Vec<Arc<Contribution>>> {
         // The exchange before this one has been read by all.
         self.wait(self.lock(), |s| s.readers > 0)?;
         let mut state = self.lock();
         let round = state.round;
-        state.shares[self.rank] = Some(own);
+        state.shares[self.rank] = Some(Arc::new(own));
         if state.shares.iter().all(Option::is_some) {
             (state.round, state.readers) = (round + 1, self.world);
             self.meeting.changed.notify_all();
@@ -118,11 +117,11 @@ impl Collective for LocalCollective {
 
     fn max(&self, values: &mut [u32]) -> Result<()> {
         for share in self.exchange_all(Contribution::Max(values.to_vec()))? {
-            let Contribution::Max(other) = share else { return Err(mismatched()) };
+            let Contribution::Max(other) = &*share else { return Err(mismatched()) };
             if other.len() != values.len() {
                 return Err(mismatched());
             }
-            values.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(b));
+            values.iter_mut().zip(other).for_each(|(a, b)| *a = (*a).max(*b));
         }
         Ok(())
     }
@@ -131,19 +130,19 @@ impl Collective for LocalCollective {
         let shares = self.exchange_all(Contribution::Sum(values.to_vec()))?;
         values.fill(0);
         for share in shares {
-            let Contribution::Sum(other) = share else { return Err(mismatched()) };
+            let Contribution::Sum(other) = &*share else { return Err(mismatched()) };
             if other.len() != values.len() {
                 return Err(mismatched());
             }
-            values.iter_mut().zip(other).for_each(|(a, b)| *a = a.wrapping_add(b));
+            values.iter_mut().zip(other).for_each(|(a, b)| *a = a.wrapping_add(*b));
         }
         Ok(())
     }
 
     fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
         let pieces = pieces.iter().map(|piece| piece.to_vec()).collect();
-        let to_this = |share| match share {
-            Contribution::Exchange(mut pieces) if pieces.len() == self.world => Ok(pieces.swap_remove(self.rank)),
+        let to_this = |share: Arc<Contribution>| match &*share {
+            Contribution::Exchange(pieces) if pieces.len() == self.world => Ok(pieces[self.rank].clone()),
             _ => Err(mismatched()),
         };
         self.exchange_all(Contribution::Exchange(pieces))?.into_iter().map(to_this).collect()

@@ -7,6 +7,7 @@
 use super::Input;
 use crate::collective::{Alone, Collective, RowShard, bytes_of, fault, numbers_of};
 use crate::column::{Chunk, Column, FeatureType, Values};
+use crate::device::DeviceSet;
 use crate::error::Result;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -146,8 +147,11 @@ pub fn begin(own: &OwnRows<'_>, params: &impl Serialize, more: Map<String, Value
     }
     let mut given = serde_json::to_value(params).map_err(|error| fault(error.to_string()))?;
     if let Some(given) = given.as_object_mut() {
-        // Threads, and what is said of devices, are each process's own.
-        ["n_threads", "device"].iter().for_each(|name| drop(given.remove(*name)));
+        // Threads, and which GPUs there are, are each process's own; but GPUs exchange other things than CPUs do.
+        given.remove("n_threads");
+        let on_gpus =
+            given.get("device").and_then(Value::as_str).is_some_and(|name| matches!(DeviceSet::parse(name), Ok(DeviceSet::Cuda(_))));
+        given.insert("device".into(), if on_gpus { "cuda" } else { "cpu" }.into());
         given.insert("version".into(), env!("CARGO_PKG_VERSION").into());
         given.extend(more);
     }

@@ -8,7 +8,7 @@ use super::lanes::SharedTree;
 use super::position_factors::PositionFactors;
 use super::shard::ShardGroup;
 use super::{CpuTrees, NO_SLOT, needed, read, write};
-use taiga_core::collective::{RowShard, bytes_of_scores, scores_of};
+use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
@@ -93,35 +93,12 @@ impl CpuTrees<'_> {
     /// Returns the weighted quantile of each leaf's residuals, over the rows of all processes.
     fn quantiles_of_all(&self, output: usize, alpha: f64) -> Result<Vec<f64>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
-        let (mut counts, mut values, mut weights) = (vec![], vec![], vec![]);
-        for leaf in &self.leaves {
-            let before = (values.len(), weights.len());
+        let of_leaf = |leaf: &_| {
+            let (mut values, mut weights) = (vec![], vec![]);
             shards.iter().for_each(|s| s.residuals(output, *leaf, &mut values, &mut weights));
-            counts.extend([(values.len() - before.0) as f64, (weights.len() - before.1) as f64]);
-        }
-        let weights: Vec<f64> = weights.into_iter().map(f64::from).collect();
-        // Of each process how many of each leaf, then all of them.
-        let counts = self.of.collective.gather(&counts)?;
-        let (values, weights) = (self.of.collective.gather(&values)?, self.of.collective.gather(&weights)?);
-        // A process none of whose rows is held out or drawn knows no weights: each of its rows counts 1.
-        let weighted = counts.chunks_exact(2).any(|count| count[1] > 0.0);
-        let mut of_leaves = vec![(vec![], vec![]); self.leaves.len()];
-        let (mut values, mut weights) = (&values[..], &weights[..]);
-        for (leaf, count) in (0..self.leaves.len()).cycle().zip(counts.chunks_exact(2)) {
-            let of_leaf: &mut (Vec<f64>, Vec<f32>) = &mut of_leaves[leaf];
-            let (own, rest) = values.split_at(count[0] as usize);
-            of_leaf.0.extend_from_slice(own);
-            values = rest;
-            let (own, rest) = weights.split_at(count[1] as usize);
-            of_leaf.1.extend(own.iter().map(|w| *w as f32));
-            weights = rest;
-            if weighted {
-                of_leaf.1.resize(of_leaf.0.len(), 1.0);
-            }
-        }
-        let quantile =
-            |(values, weights): (Vec<f64>, Vec<f32>)| weighted_quantile(&values, (!weights.is_empty()).then_some(&weights), alpha);
-        Ok(of_leaves.into_iter().map(quantile).collect())
+            (values, weights)
+        };
+        self.of.quantiles_of_all(self.leaves.iter().map(of_leaf).collect(), alpha)
     }
 
     /// Returns the scores in row order, `[output][row]`: of all rows, on the first shard alone; or of those that are held out.
@@ -141,14 +118,7 @@ impl CpuTrees<'_> {
                 o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
             }
         }
-        if self.of.is_whole() {
-            return Ok(out);
-        }
-        let of_all = |scores: Vec<f32>| {
-            let (collective, own) = (self.of.collective, bytes_of_scores(&scores));
-            scores_of(&if all { collective.gather_to_first(&own) } else { collective.gather_bytes(&own) }?)
-        };
-        out.into_iter().map(of_all).collect()
+        self.of.scores_of_all(out, all)
     }
 }
 

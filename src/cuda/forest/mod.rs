@@ -100,24 +100,27 @@ impl MemoryNeeds {
     }
 }
 
-/// Grows all trees of a forest on GPUs, each of which grows as many as another; none is the first GPU that there is.
+/// Grows the work's trees of a forest on GPUs, each of which grows as many as another; none is the first GPU that there is.
 ///
 /// # Errors
 /// [`Error::Device`], with what is needed and what there is where that is too little, before anything is allocated; and
 /// [`Error::Interrupted`].
 pub fn grow<C: Code>(numbers: &[Option<u32>], work: &ForestWork<'_, C>) -> Result<GrownTrees> {
-    let trees = work.params.trees as usize;
+    let Range { start, end } = work.trees;
+    if start == end {
+        return Ok(GrownTrees { parts: vec![], sums: None });
+    }
     // No more GPUs than trees.
-    let gpus = numbers.len().min(trees);
+    let (trees, gpus) = (end - start, numbers.len().min(end - start));
     if gpus < 2 {
-        return grow_share(numbers.first().copied().flatten(), work, 0..trees);
+        return grow_share(numbers.first().copied().flatten(), work, start..end);
     }
     let has_failed = AtomicBool::new(false);
     let interrupted = || has_failed.load(Ordering::Relaxed) || (work.interrupted)();
-    let work = ForestWork { interrupted: &interrupted, ..*work };
+    let work = ForestWork { interrupted: &interrupted, trees: work.trees.clone(), ..*work };
     let grown: Vec<Mutex<Option<Result<GrownTrees>>>> = (0..gpus).map(|_| Mutex::new(None)).collect();
     DriverThreads::new(gpus, (copiers() / gpus).max(1))?.run(&|k| {
-        let share = grow_share(numbers[k], &work, k * trees / gpus..(k + 1) * trees / gpus);
+        let share = grow_share(numbers[k], &work, start + k * trees / gpus..start + (k + 1) * trees / gpus);
         has_failed.fetch_or(share.is_err(), Ordering::Relaxed);
         *grown[k].lock().unwrap_or_else(PoisonError::into_inner) = Some(share);
     });

@@ -1,14 +1,16 @@
 //! Sparse logistic regression on the GPU: [`passes`] over all rows, for L-BFGS, and [`batches`] of some. Rows are kept as
-//! compressed sparse rows ([`csr`]) or cut into [`tiles`].
+//! compressed sparse rows ([`csr`]) or cut into [`tiles`]; those of [`several`] GPUs are dealt to them.
 
 mod batches;
 pub mod csr;
 mod passes;
 pub mod probe;
+mod several;
 mod tiles;
 
 pub use batches::CudaBatches;
 pub use passes::CudaLinear;
+pub use several::with_passes;
 
 use crate::runtime::device::Image;
 use crate::runtime::layouts::kernel_structs;

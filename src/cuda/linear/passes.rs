@@ -184,11 +184,12 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         self.queue.zeros("residuals", rows.max(self.problem().rows * self.problem().outputs))
     }
 
-    /// Sums of sparse features, on the host.
+    /// Sums of sparse features in the rows of all shards, on the host.
     fn collect(&self, sums: &CudaSlice<i64>, out: &mut [f64], scale: impl Fn(f64) -> f64 + Sync) -> Result<()> {
         let outputs = self.problem().outputs;
         let mut found = vec![0i64; out.len()];
         self.queue.download(sums, bytes_of_mut(&mut found))?;
+        self.problem().own.collective.sum(&mut found)?;
         let feature_scale = &self.passes.feature_scale;
         each(self.passes.pool, out, BLOCK, |b, out| {
             for (i, o) in out.iter_mut().enumerate() {
@@ -199,7 +200,14 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         Ok(())
     }
 
-    /// Sums over rows of dense columns and of ones, `[column][output]`; of `residuals`, or of weights by squares.
+    /// The numbers of the blocks of all shards' rows, of which so many are this one's.
+    fn of_all_blocks(&self, own: &CudaSlice<f64>, count: usize) -> Result<Vec<f64>> {
+        let mut own = self.queue.read(own)?;
+        own.truncate(count);
+        self.problem().of_all_blocks(own)
+    }
+
+    /// Sums over the rows of all shards of dense columns and of ones, `[column][output]`; of `residuals`, or of weights by squares.
     fn columns(&self, residuals: Option<&CudaSlice<f64>>) -> Result<Vec<f64>> {
         let outputs = if residuals.is_some() { self.problem().outputs } else { 1 };
         let (blocks, columns) = (self.blocks(), self.problem().dense.len() + 1);
@@ -208,9 +216,11 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         let from = residuals.map_or(0, |r| address(&self.queue, r));
         let config =
             LaunchConfig { grid_dim: (blocks as u32, columns as u32, outputs as u32), block_dim: (256, 1, 1), shared_mem_bytes: 0 };
-        // SAFETY: the arguments are those of `linear_columns`: a residual for each row and output, room for each block's sums.
-        unsafe { launch!(self.queue, kernel, config; &self.rows, &from, &mut parts) }?;
-        let parts = self.queue.read(&parts)?;
+        if blocks > 0 {
+            // SAFETY: the arguments are those of `linear_columns`: a residual for each row and output, room for each block's sums.
+            unsafe { launch!(self.queue, kernel, config; &self.rows, &from, &mut parts) }?;
+        }
+        let parts = self.of_all_blocks(&parts, blocks * columns * outputs)?;
         Ok((0..columns * outputs).map(|i| add_in_order(parts.chunks_exact(columns * outputs).map(|block| block[i]))).collect())
     }
 }
@@ -251,10 +261,14 @@ impl PassSteps for CudaLinear<'_, '_> {
         let found = self.queue.zeros::<f64>("losses", blocks + 1)?;
         let (losses, largest) = (address(&self.queue, &found), address(&self.queue, &found) + 8 * blocks as u64);
         let kernel = self.queue.gpu().kernel(LINEAR, "linear_residuals")?;
-        // SAFETY: the arguments are those of `linear_residuals`; there is a loss for each block.
-        unsafe { launch!(self.queue, kernel, grid(blocks as u32, 256, 0); &self.rows, scores, out, &losses, &largest) }?;
+        if blocks > 0 {
+            // SAFETY: the arguments are those of `linear_residuals`; there is a loss for each block.
+            unsafe { launch!(self.queue, kernel, grid(blocks as u32, 256, 0); &self.rows, scores, out, &losses, &largest) }?;
+        }
         let found = self.queue.read(&found)?;
-        Ok(Residuals { loss: add_in_order(found[..blocks].iter().copied()), largest: found[blocks] })
+        let (losses, largest) =
+            (self.problem().of_all_blocks(found[..blocks].to_vec())?, self.problem().of_all_blocks(vec![found[blocks]])?);
+        Ok(Residuals { loss: add_in_order(losses), largest: largest.into_iter().fold(0.0, f64::max) })
     }
 
     fn gradient(&self, residuals: &CudaSlice<f64>, largest: f64, out: &mut [f64]) -> Result<()> {
@@ -325,9 +339,11 @@ impl PassSteps for CudaLinear<'_, '_> {
         let blocks = self.blocks();
         let mut parts = self.queue.alloc::<f64>("derivatives", 2 * blocks)?;
         let kernel = self.queue.gpu().kernel(LINEAR, "linear_along")?;
-        // SAFETY: the arguments are those of `linear_along`; there are two sums for each block.
-        unsafe { launch!(self.queue, kernel, grid(blocks as u32, 256, 0); &self.rows, scores, direction, &step, &mut parts) }?;
-        let parts = self.queue.read(&parts)?;
+        if blocks > 0 {
+            // SAFETY: the arguments are those of `linear_along`; there are two sums for each block.
+            unsafe { launch!(self.queue, kernel, grid(blocks as u32, 256, 0); &self.rows, scores, direction, &step, &mut parts) }?;
+        }
+        let parts = self.of_all_blocks(&parts, 2 * blocks)?;
         let sum = |k: usize| add_in_order(parts.chunks_exact(2).map(|block| block[k]));
         Ok((sum(0), sum(1)))
     }

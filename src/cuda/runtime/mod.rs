@@ -10,6 +10,7 @@ pub mod layouts;
 pub mod memory;
 pub mod peers;
 pub mod queue;
+pub mod shard_threads;
 pub mod sort;
 pub mod upload;
 

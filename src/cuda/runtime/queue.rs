@@ -53,9 +53,9 @@ pub fn argument<T: DeviceRepr>(argument: &T) -> *mut c_void {
     std::ptr::from_ref(argument).cast_mut().cast()
 }
 
-/// A launch's shape: blocks, threads in each, bytes of dynamic shared memory.
+/// A launch's shape: blocks, of which there is one at the least, though there be no rows; threads in each, bytes of dynamic shared memory.
 pub fn grid(blocks: u32, threads: u32, shared: u32) -> LaunchConfig {
-    LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared }
+    LaunchConfig { grid_dim: (blocks.max(1), 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared }
 }
 
 /// For measurements: `TAIGA_CUDA_FOLLOW=0` has every launch begin when the one before it has ended.

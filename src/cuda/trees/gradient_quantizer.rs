@@ -221,7 +221,8 @@ fn not_finite() -> Error {
 
 /// Blocks that find a quantizer.
 pub fn quantizer_blocks(queue: &Queue, rows: usize) -> u32 {
-    (rows.div_ceil(BATCH) as u32).min(queue.gpu().multiprocessors() * 5)
+    // A shard may have no rows.
+    (rows.div_ceil(BATCH) as u32).clamp(1, queue.gpu().multiprocessors() * 5)
 }
 
 /// The quantizer at the beginning of a log.

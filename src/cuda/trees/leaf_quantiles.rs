@@ -51,21 +51,11 @@ impl CudaTrees<'_> {
                 }
             }
         }
-        let quantile = |(v, w): (&Vec<f64>, &Vec<f32>)| {
-            if self.of.is_whole() {
-                return Ok(weighted_quantile(v, weighted.then_some(w), alpha));
-            }
-            let (v, w) = self.residuals_of_all(v, w)?;
-            Ok(weighted_quantile(&v, weighted.then_some(&w), alpha))
-        };
-        values.iter().zip(&weights).map(quantile).collect()
-    }
-
-    /// A leaf's residuals and their weights in the rows of all shards, in order.
-    fn residuals_of_all(&self, values: &[f64], weights: &[f32]) -> Result<(Vec<f64>, Vec<f32>)> {
-        let weights: Vec<f64> = weights.iter().copied().map(f64::from).collect();
-        let gathered = self.of.collective.gather(&weights)?;
-        Ok((self.of.collective.gather(values)?, gathered.into_iter().map(|w| w as f32).collect()))
+        let of_leaves = values.into_iter().zip(weights);
+        if !self.of.is_whole() {
+            return self.of.quantiles_of_all(of_leaves.collect(), alpha);
+        }
+        Ok(of_leaves.map(|(values, weights)| weighted_quantile(&values, weighted.then_some(&weights), alpha)).collect())
     }
 
     /// Rows of 256 threads a block.

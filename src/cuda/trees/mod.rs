@@ -109,6 +109,8 @@ pub struct CudaTrees<'a> {
     work: LevelBuffers,
     count_rows: bool,
     weighted: bool,
+    /// Whether training rows are measured too.
+    measures_all: bool,
     components: usize,
     /// The features of the open groups, in order, as kernels count columns.
     numbers: Buffer<u32>,
@@ -226,6 +228,7 @@ impl<'a> CudaTrees<'a> {
             work,
             count_rows: data.count_rows,
             weighted: data.weight.is_some(),
+            measures_all: data.measures_all,
             components,
             numbers: Buffer::new(&queue, "features", 1)?,
             columns: 0,
@@ -386,7 +389,8 @@ impl TreeSteps for CudaTrees<'_> {
     }
 
     fn ctrs(&mut self) -> Option<&mut dyn CtrSteps> {
-        Some(self)
+        // Statistics are of all rows, which a shard does not have.
+        if self.of.is_whole() { Some(self) } else { None }
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
@@ -451,10 +455,10 @@ impl TreeSteps for CudaTrees<'_> {
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.data.measured_scores(&self.queue, &self.kernels)
+        self.of.scores_of_all(self.data.measured_scores(&self.queue, &self.kernels)?, self.measures_all)
     }
 
     fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
-        self.data.all_scores(&self.queue, &self.kernels)
+        self.of.scores_of_all(self.data.all_scores(&self.queue, &self.kernels)?, true)
     }
 }

@@ -1,9 +1,10 @@
 //! Where the threads meet that drive the GPUs of a fit: they come and go within microseconds, many times a tree, so they wait awake.
 
 use super::all_reduce::MOST_DEVICES;
+use crate::runtime::shard_threads::gone;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use taiga_core::error::{Error, Result};
+use taiga_core::error::Result;
 
 /// An address on each GPU of a fit.
 pub type Addresses = [u64; MOST_DEVICES];
@@ -23,11 +24,6 @@ pub struct Rendezvous {
     gone: AtomicBool,
     /// Of this meeting and of the one before, which some may still read.
     brought: [[[AtomicU64; EACH]; MOST_DEVICES]; 2],
-}
-
-/// The error of those that wait for a thread that does not come any more.
-pub fn gone() -> Error {
-    Error::Data("another GPU of this fit has ended".into())
 }
 
 impl Rendezvous {

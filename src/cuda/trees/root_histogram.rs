@@ -106,5 +106,5 @@ impl CudaTrees<'_> {
 pub fn root_shape(queue: &Queue, rows: usize) -> (u32, u32) {
     let blocks = 2 * queue.gpu().multiprocessors() as usize;
     let piece = rows.div_ceil(blocks).next_multiple_of(32).clamp(1024, 1 << 16);
-    (rows.div_ceil(piece) as u32, piece as u32)
+    (rows.div_ceil(piece).max(1) as u32, piece as u32)
 }

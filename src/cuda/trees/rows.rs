@@ -195,13 +195,13 @@ impl<'a> RowData<'a> {
         let (gradient, hessian) = found.map_or((0, 0), |(gradient, hessian)| (gradient.address, hessian.address));
         LossRows {
             rows: self.rows as u64,
-            all: self.of.all as u64,
             first: self.of.first as u64,
             target: self.target.address + 4 * self.first_target(output) as u64,
             weight: self.weight.as_ref().map_or(0, |w| w.address),
             bag: self.bag.as_ref().filter(|_| bagged).map_or(0, |b| b.address),
             scores: self.scores.address + 4 * (set * loss.outputs() * self.rows) as u64,
             output: output as u32,
+            is_shard: !self.of.is_whole() as u32,
             gradient,
             hessian,
             ..LossRows::default()
@@ -258,7 +258,7 @@ impl<'a> RowData<'a> {
     pub fn all_scores(&mut self, queue: &Queue, kernels: &Kernels) -> Result<Vec<Vec<f32>>> {
         self.add_values(queue, kernels)?;
         let scores = self.scores.read(queue, self.outputs * self.rows)?;
-        Ok(scores.chunks_exact(self.rows.max(1)).map(<[f32]>::to_vec).collect())
+        Ok((0..self.outputs).map(|output| scores[output * self.rows..(output + 1) * self.rows].to_vec()).collect())
     }
 }
 

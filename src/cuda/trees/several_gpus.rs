@@ -1,17 +1,19 @@
-//! Boosted trees on several GPUs of one host: rows are dealt to them in consecutive spans, and all do the same with theirs, each driven by
-//! a thread of its own. What they have summed is added up in [`super::all_reduce`], so each comes to the same tree.
+//! Boosted trees on several GPUs of one host, and on those of several processes: rows are dealt to them in consecutive spans, and all do the
+//! same with theirs, each driven by a thread of its own. What they have summed is added up in [`super::all_reduce`], so each comes to the
+//! same tree; where rows lie in several processes, by these through their collective.
 
 use super::CudaTrees;
 use super::all_reduce::{AbortSwitch, MOST_DEVICES};
 use super::gradient_quantizer::BATCH;
-use super::rendezvous::{Rendezvous, gone};
+use super::rendezvous::Rendezvous;
 use crate::runtime::Gpu;
 use crate::runtime::driver_threads::DriverThreads;
 use crate::runtime::peers;
+use crate::runtime::shard_threads::{ShardEnd, each, lock, shard_ends};
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use taiga_core::collective::{Collective, LocalCollective, RowShard, local};
+use std::sync::{Arc, Mutex, MutexGuard};
+use taiga_core::collective::nested::{Nested, shards_of_each};
+use taiga_core::collective::{Collective, RowShard};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps};
@@ -22,69 +24,19 @@ use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode, Speculation};
 
-/// One GPU's end of the exchange, which it leaves where it fails, so that nobody waits for it.
-struct ShardEnd {
-    end: RwLock<Option<LocalCollective>>,
-    rendezvous: Arc<Rendezvous>,
-    rank: usize,
-    world: usize,
-    /// Whether an exchange failed: then another one's error says why.
-    is_bereft: AtomicBool,
-}
-
-impl ShardEnd {
-    fn new(end: LocalCollective, rendezvous: &Arc<Rendezvous>) -> ShardEnd {
-        let (rank, world) = (end.rank(), end.world());
-        ShardEnd { rank, world, end: RwLock::new(Some(end)), rendezvous: rendezvous.clone(), is_bereft: AtomicBool::new(false) }
-    }
-
-    fn leave(&self) {
-        self.rendezvous.leave();
-        drop(self.end.write().unwrap_or_else(PoisonError::into_inner).take());
-    }
-
-    fn with<R>(&self, exchange: impl FnOnce(&LocalCollective) -> Result<R>) -> Result<R> {
-        let end = self.end.read().unwrap_or_else(PoisonError::into_inner);
-        let done = end.as_ref().ok_or_else(|| Error::Data("this fit has ended".into())).and_then(exchange);
-        if done.is_err() {
-            self.is_bereft.store(true, Ordering::Relaxed);
-        }
-        done
-    }
-}
-
-impl Collective for ShardEnd {
-    fn rank(&self) -> usize {
-        self.rank
-    }
-
-    fn world(&self) -> usize {
-        self.world
-    }
-
-    fn max(&self, values: &mut [u32]) -> Result<()> {
-        self.with(|end| end.max(values))
-    }
-
-    fn sum(&self, values: &mut [i64]) -> Result<()> {
-        self.with(|end| end.sum(values))
-    }
-
-    fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
-        self.with(|end| end.exchange(pieces))
-    }
-}
-
-/// Deals rows to so many GPUs, as evenly as whole batches allow: those that get none are not there.
+/// Deals rows to so many GPUs, as evenly as whole batches allow: those that get none are not there, but for the first.
 fn deal(rows: usize, gpus: usize) -> Vec<Range<usize>> {
-    let each = rows.div_ceil(gpus).next_multiple_of(BATCH);
-    (0..rows.div_ceil(each)).map(|k| k * each..rows.min((k + 1) * each)).collect()
+    let each = rows.div_ceil(gpus).next_multiple_of(BATCH).max(BATCH);
+    (0..rows.div_ceil(each).max(1)).map(|k| k * each..rows.min((k + 1) * each)).collect()
 }
 
 /// What the losses that several GPUs know nothing of need.
 fn check(data: &TrainingData<'_>, gpus: usize) -> Result<()> {
     let alone = |what: &str| {
-        let text = format!("{what} is fitted on one GPU: write \"cuda\" or \"cuda:N\"");
+        let text = match data.shard.is_whole() {
+            true => format!("{what} is fitted on one GPU: write \"cuda\" or \"cuda:N\""),
+            false => format!("{what} is fitted on CPUs where rows lie in several processes: leave it out"),
+        };
         Err(Error::parameter("device", text))
     };
     if data.groups.is_some() {
@@ -122,7 +74,7 @@ impl<'a> RowsOf<'a> {
 }
 
 /// Returns the table of some of the rows.
-fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Range<usize>, end: &'a ShardEnd) -> TrainingData<'a> {
+fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Range<usize>, end: &'a dyn Collective) -> TrainingData<'a> {
     let part = |values: &Vec<f32>| values[rows.clone()].to_vec();
     TrainingData {
         features: data.features,
@@ -145,18 +97,18 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         seed: data.seed,
         announced: data.announced,
         shared: data.shared,
-        shard: RowShard { collective: end, first: rows.start, all: data.target.len() },
+        shard: RowShard { collective: end, first: data.shard.first + rows.start, all: data.shard.all },
         batches: None,
     }
 }
 
-/// Runs `body` with what fits boosted trees on several GPUs.
+/// Runs `body` with what fits boosted trees on several GPUs, none being the first that there is, or on one where rows lie in several processes.
 ///
 /// # Errors
 /// [`Error::Device`]; [`Error::Parameter`] for `device` where one is not there, or the loss is one of a single GPU; [`Error::Interrupted`];
-/// those of `body`.
+/// those of the collective and of `body`.
 pub fn with_several(
-    numbers: &[u32],
+    numbers: &[Option<u32>],
     pool: &ThreadPool,
     data: TrainingData<'_>,
     most_nodes: usize,
@@ -170,29 +122,34 @@ pub fn with_several(
 /// read each other's memory.
 #[doc(hidden)]
 pub fn with_shards(
-    numbers: &[u32],
+    numbers: &[Option<u32>],
     through_host: bool,
     pool: &ThreadPool,
-    data: TrainingData<'_>,
+    mut data: TrainingData<'_>,
     most_nodes: usize,
     interrupted: &(dyn Fn() -> bool + Sync),
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     check(&data, numbers.len())?;
-    let ranges = deal(data.target.len(), numbers.len());
-    let gpus = numbers[..ranges.len()].iter().map(|number| Gpu::get(Some(*number))).collect::<Result<Vec<_>>>()?;
-    if let [gpu] = gpus[..] {
-        return body(&mut CudaTrees::new(Some(gpu.number()), pool, data, most_nodes, interrupted)?);
+    let (of, ranges) = (data.shard, deal(data.target.len(), numbers.len()));
+    let gpus = numbers[..ranges.len()].iter().map(|number| Gpu::get(*number)).collect::<Result<Vec<_>>>()?;
+    let of_each = if of.is_whole() { vec![gpus.len()] } else { shards_of_each(of.collective, gpus.len())? };
+    data.bundle &= of.is_whole();
+    if of_each.iter().all(|count| *count == 1) {
+        return body(&mut CudaTrees::new(Some(gpus[0].number()), pool, data, most_nodes, interrupted)?);
     }
-    let _taken = peers::take(&gpus, interrupted)?;
-    let are_connected = !through_host && peers::connect(&gpus)?;
+    let direct = !through_host && of.is_whole();
+    let _taken = if direct { Some(peers::take(&gpus, interrupted)?) } else { None };
+    let are_connected = direct && peers::connect(&gpus)?;
     let apart = (1..gpus.len()).all(|k| gpus[..k].iter().all(|gpu| gpu.number() != gpus[k].number()));
     let rendezvous = Arc::new(Rendezvous::new(gpus.len()));
-    let ends: Vec<ShardEnd> = local(gpus.len()).into_iter().map(|end| ShardEnd::new(end, &rendezvous)).collect();
+    let ends = shard_ends(gpus.len());
+    let between: Vec<Nested<'_>> = ends.iter().map(|end| Nested::new(end, of.collective, &of_each)).collect();
+    let end_of = |k: usize| -> &dyn Collective { if of.is_whole() { &ends[k] } else { &between[k] } };
     let columns: Vec<Vec<RowsOf<'_>>> = ranges.iter().map(|rows| data.sources.iter().map(|s| RowsOf::of(s, rows)).collect()).collect();
     let sources: Vec<Vec<CodeSource<'_>>> = columns.iter().map(|own| own.iter().map(RowsOf::source).collect()).collect();
-    let shards = (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, &sources[k], &ranges[k], &ends[k])))).collect::<Vec<_>>();
-    let measures = data.measures_all || data.held_out.is_some();
+    let shards = (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, &sources[k], &ranges[k], end_of(k))))).collect::<Vec<_>>();
+    let (measures, measures_all) = (data.measures_all || data.held_out.is_some(), data.measures_all);
     let outputs = data.scores.len();
     drop(data.target);
     let threads = DriverThreads::new(gpus.len(), pool.size().div_ceil(gpus.len()))?;
@@ -202,63 +159,28 @@ pub fn with_shards(
         let switch = if are_connected { Some(trees.connect(rank, apart, rendezvous.clone())?) } else { None };
         Ok((trees, switch))
     };
-    let (made, switches): (Vec<_>, Vec<_>) = each(&threads, &ends, &[], &make)?.into_iter().unzip();
+    let (made, switches): (Vec<_>, Vec<_>) = each(&threads, &ends, &|| end_waiting(&rendezvous, &[]), &make)?.into_iter().unzip();
     let mut steps = SeveralTrees {
         shards: made.into_iter().map(Mutex::new).collect(),
         switches: switches.into_iter().flatten().collect(),
         threads,
         ends: &ends,
+        rendezvous: &rendezvous,
         ranges,
+        of,
         measures,
+        measures_all,
         outputs,
         subsets: vec![],
     };
     body(&mut steps)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Leaves the exchange and ends the others' waiting, unless it is told that all went well.
-struct Leaving<'a> {
-    end: &'a ShardEnd,
-    switches: &'a [AbortSwitch],
-    stays: bool,
-}
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        if !self.stays {
-            self.end.leave();
-            // A GPU that can't be told any more waits for nobody.
-            self.switches.iter().for_each(|switch| drop(switch.abort()));
-        }
-    }
-}
-
-/// Does the same for each GPU at once, by its number in the fit, each on its own thread.
-fn each<R: Send>(
-    threads: &DriverThreads,
-    ends: &[ShardEnd],
-    switches: &[AbortSwitch],
-    work: &(impl Fn(usize) -> Result<R> + Sync),
-) -> Result<Vec<R>> {
-    let answers: Vec<Mutex<Option<Result<R>>>> = ends.iter().map(|_| Mutex::new(None)).collect();
-    threads.run(&|rank| {
-        let mut leaving = Leaving { end: &ends[rank], switches, stays: false };
-        let answer = work(rank);
-        leaving.stays = answer.is_ok();
-        *lock(&answers[rank]) = Some(answer);
-    });
-    let answers: Vec<Result<R>> = answers.into_iter().filter_map(|own| own.into_inner().unwrap_or_else(PoisonError::into_inner)).collect();
-    let is_told =
-        |(answer, end): &(&Result<R>, &ShardEnd)| answer.as_ref().is_err_and(|e| *e != gone()) && !end.is_bereft.load(Ordering::Relaxed);
-    let first = answers.iter().zip(ends).position(|pair| is_told(&pair)).or_else(|| answers.iter().position(Result::is_err));
-    match first {
-        None => answers.into_iter().collect(),
-        Some(failed) => Err(answers.into_iter().nth(failed).and_then(Result::err).unwrap_or(Error::Interrupted)),
-    }
+/// Ends the others' waiting, where one fails.
+fn end_waiting(rendezvous: &Rendezvous, switches: &[AbortSwitch]) {
+    rendezvous.leave();
+    // A GPU that can't be told any more waits for nobody.
+    switches.iter().for_each(|switch| drop(switch.abort()));
 }
 
 /// Work on several GPUs.
@@ -267,8 +189,12 @@ struct SeveralTrees<'a> {
     switches: Vec<AbortSwitch>,
     threads: DriverThreads,
     ends: &'a [ShardEnd],
+    rendezvous: &'a Rendezvous,
     ranges: Vec<Range<usize>>,
+    /// The rows that all of these are.
+    of: RowShard<'a>,
     measures: bool,
+    measures_all: bool,
     outputs: usize,
     /// Those of every GPU.
     subsets: Vec<CodeSet>,
@@ -277,7 +203,8 @@ struct SeveralTrees<'a> {
 impl<'a> SeveralTrees<'a> {
     /// Does the same with each GPU's rows at once.
     fn each<R: Send>(&self, work: impl Fn(usize, &mut CudaTrees<'a>) -> Result<R> + Sync) -> Result<Vec<R>> {
-        each(&self.threads, self.ends, &self.switches, &|rank| work(rank, &mut lock(&self.shards[rank])))
+        let failed = || end_waiting(self.rendezvous, &self.switches);
+        each(&self.threads, self.ends, &failed, &|rank| work(rank, &mut lock(&self.shards[rank])))
     }
 
     /// The same where all come to the same answer.
@@ -296,9 +223,11 @@ impl<'a> SeveralTrees<'a> {
         self.subsets.extend(found);
     }
 
-    /// Scores, `[output][row]`, those of one GPU's rows behind those of another's.
-    fn joined(&self, scores: Vec<Vec<Vec<f32>>>) -> Vec<Vec<f32>> {
-        (0..self.outputs).map(|output| scores.iter().flat_map(|own| own[output].iter().copied()).collect()).collect()
+    /// Scores, `[output][row]`, those of one GPU's rows behind those of another's, and of one process's behind those of another's; `in_first`:
+    /// in the first process alone.
+    fn joined(&self, scores: &[Vec<Vec<f32>>], in_first: bool) -> Result<Vec<Vec<f32>>> {
+        let of_output = |output: usize| scores.iter().flat_map(|own| own[output].iter().copied()).collect();
+        self.of.scores_of_all((0..self.outputs).map(of_output).collect(), in_first)
     }
 }
 
@@ -392,14 +321,16 @@ impl TreeSteps for SeveralTrees<'_> {
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
-        if !self.measures {
-            return Ok(vec![vec![]; self.outputs]);
-        }
-        Ok(self.joined(self.each(|_, trees| trees.measured_scores())?))
+        let own = match self.measures {
+            true => self.each(|_, trees| trees.data.measured_scores(&trees.queue, &trees.kernels))?,
+            false => vec![vec![vec![]; self.outputs]],
+        };
+        self.joined(&own, self.measures_all)
     }
 
     fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
-        Ok(self.joined(self.each(|_, trees| trees.all_scores())?))
+        let own = self.each(|_, trees| trees.data.all_scores(&trees.queue, &trees.kernels))?;
+        self.joined(&own, true)
     }
 }
 
@@ -419,5 +350,6 @@ mod tests {
             }
         }
         assert_eq!(deal(3000, 2), [0..2048, 2048..3000]);
+        assert!(deal(0, 3).iter().eq([&(0..0)]));
     }
 }

@@ -1,10 +1,10 @@
 //! The device that a sparse logistic regression is fitted on.
 
-use super::{Chosen, Place, choose, cost, gpu, open};
+use super::{Chosen, Place, choose, cost, gpu, open, open_gpus};
 use taiga_core::error::Result;
-use taiga_core::learners::linear::LinearParams;
 use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
+use taiga_core::learners::linear::params::{LinearParams, Optimizer};
 use taiga_core::learners::linear::problem::Problem;
 use taiga_core::learners::linear::steps::{LinearDevices, On, Task};
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -13,7 +13,9 @@ use taiga_cpu::linear::passes::Passes;
 
 impl LinearDevices for Chosen<'_> {
     fn place(&self, problem: &Problem<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Place> {
-        open(self.asked)?;
+        if params.optimizer != Optimizer::Lbfgs {
+            open(self.asked)?;
+        }
         choose(self.asked, cost::linear(pool.size(), problem, params), None, || Ok(()))
     }
 
@@ -21,7 +23,10 @@ impl LinearDevices for Chosen<'_> {
         task.monitor.device(place.why());
         match place {
             Place::Cpu(_) => on.on(&Passes::new(task)?),
-            Place::Gpu(number, _) => gpu::with_passes(*number, task, on),
+            Place::Gpu(number, _) => {
+                let named = open_gpus(self.asked)?;
+                gpu::with_passes(if named.is_empty() { std::slice::from_ref(number) } else { &named }, task, on)
+            }
         }
     }
 

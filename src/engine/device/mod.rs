@@ -118,6 +118,20 @@ pub fn check_on_cpu(text: &str, why: &str) -> Result<()> {
     }
 }
 
+/// Returns the device of a fit whose rows lie in several processes: the GPUs that its name names, else the CPU, since `"auto"` could come to
+/// another device in each process.
+///
+/// # Errors
+/// For what is no device's name.
+///
+/// ```
+/// use taiga_engine::device::of_process;
+/// assert_eq!((of_process("cuda:1"), of_process("auto")), (Ok("cuda:1"), Ok("cpu")));
+/// ```
+pub fn of_process(text: &str) -> Result<&str> {
+    Ok(if let DeviceSet::Cuda(_) = DeviceSet::parse(text)? { text } else { "cpu" })
+}
+
 /// Adds to what is wrong with a learner's parameters, given as a JSON object and parsed, that the GPUs which they name are not there.
 ///
 /// # Errors

@@ -77,10 +77,9 @@ impl TreeDevices for Chosen<'_> {
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
         let gpus = open_gpus(self.asked)?;
-        if gpus.len() > 1 {
-            let numbers: Vec<u32> = gpus.into_iter().flatten().collect();
+        if gpus.len() > 1 || (!gpus.is_empty() && !data.shard.is_whole()) {
             monitor.device(self.asked);
-            return gpu::with_several_trees(&numbers, pool, data, extent.most_nodes, &interrupted, body);
+            return gpu::with_several_trees(&gpus, pool, data, extent.most_nodes, &interrupted, body);
         }
         let room = || gpu::check_trees(pool, &data, extent.most_nodes, &interrupted);
         let place = choose(self.asked, cost::trees(pool.size(), (data.target.len(), data.features.len()), extent.trees), None, room)?;

@@ -5,7 +5,7 @@ use super::registry::Family;
 use crate::device::fallback::{fit_or_on_cpu, or_on_cpu};
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
 use crate::device::trees::{small_table_gpus, stay_here};
-use crate::device::{Chosen, check_on_cpu, check_present, gpu};
+use crate::device::{Chosen, check_on_cpu, check_present, gpu, of_process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use taiga_core::dataset::Monitor;
@@ -92,13 +92,15 @@ pub fn fit_with(
 ) -> Result<core::model::Model> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
-    let together = options.own.is_some_and(|own| !own.is_whole()).then_some("`collective`: several processes fit on their CPUs yet");
     let in_batches = options.batches.map(|_| "`batches`: what comes in batches is fitted on the CPU yet");
     let noise = params.random_strength().map(|_| "`random_strength`: splits are scored with noise on the CPU alone yet");
     let dart = (params.boosting == Some(Boosting::Dart)).then_some("`boosting`: \"dart\" fits on the CPU alone yet");
-    if let Some(why) = together.or(in_batches).or(noise).or(dart) {
+    if let Some(why) = in_batches.or(noise).or(dart) {
         check_on_cpu(&params.device, why)?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
+    }
+    if options.own.is_some_and(|own| !own.is_whole()) {
+        return core::fit_with(input, params, options, &Chosen::new(of_process(&params.device)?, monitor), monitor);
     }
     let on = |device: &str, monitor: &dyn Monitor| core::fit_with(input, params, options, &Chosen::new(device, monitor), monitor);
     fit_or_on_cpu(&params.device, monitor, on)

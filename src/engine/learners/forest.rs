@@ -3,7 +3,7 @@
 use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Values, has_no};
 use super::registry::Family;
 use crate::device::predict::{ExplainerCopies, ForestCopy, PlacedForest};
-use crate::device::{Chosen, check_on_cpu, check_present};
+use crate::device::{Chosen, check_on_cpu, check_present, of_process};
 use std::sync::Arc;
 use taiga_core::dataset::{Batches, OwnRows};
 use taiga_core::encoding::Lookup;
@@ -126,8 +126,8 @@ pub fn fit_together(input: &core::Input<'_>, params: &core::ForestParams, own: O
     if own.is_whole() {
         return fit(input, params, monitor);
     }
-    check_on_cpu(&params.device, "`collective`: several processes fit on their CPUs yet")?;
-    core::fit_together(input, params, own, &Chosen::new("cpu", monitor), monitor)
+    check_present(&params.device)?;
+    core::fit_together(input, params, own, &Chosen::new(of_process(&params.device)?, monitor), monitor)
 }
 
 /// Random forests.

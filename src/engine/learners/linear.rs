@@ -4,7 +4,7 @@ use super::applied::{AppliedModel, ModelRows, Output, RowExplainer, Shared, Valu
 use super::registry::Family;
 use crate::device::fallback::fit_or_on_cpu;
 use crate::device::predict::{LinearCopy, PlacedLinear};
-use crate::device::{Chosen, check_on_cpu, check_present};
+use crate::device::{Chosen, check_present, of_process};
 use std::sync::Arc;
 use taiga_core::dataset::{Monitor, OwnRows};
 use taiga_core::error::Result;
@@ -105,8 +105,8 @@ pub fn fit_together(
     if own.is_whole() {
         return fit(input, params, monitor);
     }
-    check_on_cpu(&params.device, "`collective`: several processes fit on their CPUs yet")?;
-    core::fit_together(input, params, own, &Chosen::new("cpu", monitor), monitor)
+    check_present(&params.device)?;
+    core::fit_together(input, params, own, &Chosen::new(of_process(&params.device)?, monitor), monitor)
 }
 
 /// Models of sparse logistic regression.

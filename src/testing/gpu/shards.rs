@@ -1,7 +1,7 @@
 //! Fits whose rows are dealt to GPUs, one GPU several times where a test wants that.
 
-use taiga_engine::Result;
 use taiga_engine::cuda::forest::grow;
+use taiga_engine::cuda::linear::with_passes;
 use taiga_engine::cuda::trees::several_gpus::with_shards;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::device::{Chosen, Place, device_info};
@@ -9,12 +9,18 @@ use taiga_engine::learners::boosting::steps::{Extent, TrainingData, TreeDevices,
 use taiga_engine::learners::forest::codes::Code;
 use taiga_engine::learners::forest::impurity::Impurity;
 use taiga_engine::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, GrownTrees};
+use taiga_engine::learners::linear::LinearParams;
+use taiga_engine::learners::linear::batches::ByBatches;
+use taiga_engine::learners::linear::lbfgs::Fitted;
+use taiga_engine::learners::linear::problem::Problem;
+use taiga_engine::learners::linear::steps::{LinearDevices, On, Task};
 use taiga_engine::parallel::thread_pool::ThreadPool;
+use taiga_engine::{Error, Result};
 
 /// GPUs that have a shard of the rows each, by number; through the host where they are not to read each other's memory.
 #[derive(Debug)]
 pub struct Shards {
-    pub gpus: Vec<u32>,
+    pub gpus: Vec<Option<u32>>,
     pub through_host: bool,
 }
 
@@ -44,8 +50,8 @@ pub struct TreeShares {
 
 impl TreeShares {
     /// Makes shares of the GPUs of these numbers.
-    pub fn new(gpus: &[u32]) -> TreeShares {
-        TreeShares { gpus: gpus.iter().copied().map(Some).collect(), cpu: Chosen::new("cpu", &Quiet) }
+    pub fn new(gpus: &[Option<u32>]) -> TreeShares {
+        TreeShares { gpus: gpus.to_vec(), cpu: Chosen::new("cpu", &Quiet) }
     }
 }
 
@@ -64,6 +70,23 @@ impl ForestDevices for TreeShares {
     }
 }
 
+/// GPUs that pass over a share of the rows each, one GPU several times where a test wants that.
+pub struct PassShares(pub Vec<Option<u32>>);
+
+impl LinearDevices for PassShares {
+    fn place(&self, _: &Problem<'_>, _: &LinearParams, _: &ThreadPool) -> Result<Place> {
+        Ok(Place::Gpu(self.0[0], "a test".into()))
+    }
+
+    fn whole<R>(&self, _: &Place, task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {
+        with_passes(&self.0, task, on)
+    }
+
+    fn by_batches(&self, _: &Place, _: ByBatches<'_, '_, '_, '_>) -> Result<Fitted> {
+        Err(Error::parameter("optimizer", "rows by batches are on one GPU"))
+    }
+}
+
 /// Two and three shards on one GPU, what GPUs there are (two of them both ways, and all), and two shards through the host.
 pub fn shards() -> Vec<Shards> {
     let there = device_info().devices.len() as u32;
@@ -74,6 +97,6 @@ pub fn shards() -> Vec<Shards> {
     if there > 2 {
         sets.push((0..there).collect());
     }
-    let of = |gpus: Vec<u32>| Shards { gpus, through_host: false };
-    sets.into_iter().map(of).chain([Shards { gpus: vec![0, 0], through_host: true }]).collect()
+    let of = |gpus: Vec<u32>| Shards { gpus: gpus.into_iter().map(Some).collect(), through_host: false };
+    sets.into_iter().map(of).chain([Shards { gpus: vec![Some(0); 2], through_host: true }]).collect()
 }

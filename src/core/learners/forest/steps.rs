@@ -8,8 +8,9 @@ use crate::device::Place;
 use crate::error::Result;
 use crate::learners::forest::params::Splitter;
 use crate::parallel::thread_pool::ThreadPool;
+use std::ops::Range;
 
-/// The table, targets and parameters that a device other than the CPU grows a whole forest from.
+/// The table, targets and parameters that a device other than the CPU grows trees of a forest from.
 pub struct ForestWork<'a, C> {
     pub pool: &'a ThreadPool,
     pub view: View<'a, C>,
@@ -18,6 +19,8 @@ pub struct ForestWork<'a, C> {
     pub criterion: Criterion,
     pub limits: Limits,
     pub params: &'a ForestParams,
+    /// Which of the forest's trees are to grow here.
+    pub trees: Range<usize>,
     /// In what units predictions out of bag are summed, where they are wanted.
     pub oob: Option<OutOfBagScale>,
     pub interrupted: &'a (dyn Fn() -> bool + Sync),
@@ -71,7 +74,7 @@ pub trait ForestDevices: Sync {
     /// [`crate::Error::Parameter`] where a GPU is named that can't grow this forest, since an explicit choice never falls back.
     fn place(&self, refused: Option<&str>, values: f64, threads: usize) -> Result<Place>;
 
-    /// Grows all trees at the place, where that is a GPU which has the memory; none where they are to grow by [`ForestDevices::grower`].
+    /// Grows the work's trees at the place, where that is a GPU which has the memory; none where they are to grow by [`ForestDevices::grower`].
     ///
     /// # Errors
     /// [`crate::Error::Device`] and [`crate::Error::Interrupted`].

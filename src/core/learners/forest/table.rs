@@ -40,12 +40,26 @@ pub struct CodeTable<C> {
     pub features: Vec<Coded>,
     /// Feature after feature.
     pub codes: Vec<C>,
-    /// Row after row, or none.
+    /// Row after row, or none: what trees on the CPU read.
     pub by_row: Vec<C>,
+}
+
+impl CodeTable<u8> {
+    /// Adds the codes row after row.
+    ///
+    /// # Errors
+    /// [`Error::Memory`].
+    pub fn add_rows(&mut self, pool: &ThreadPool, rows: usize) -> Result<()> {
+        self.by_row = transposed(pool, &self.codes, self.features.len(), rows)?;
+        Ok(())
+    }
 }
 
 /// Rows read at a time.
 const PIECE: usize = 1 << 14;
+
+/// Rows of a feature that a thread codes at a time.
+const CODED: usize = 1 << 18;
 
 /// Calls `make(feature, its codes)` for every feature, by all threads; what it gives, in order.
 fn by_feature<C: Code, R: Send>(
@@ -71,7 +85,7 @@ fn by_feature<C: Code, R: Send>(
     Ok((made.into_iter().collect::<Result<_>>()?, codes))
 }
 
-/// Codes by borders, and by categories, of all rows.
+/// Codes by borders, and by categories, of all rows, feature after feature.
 pub fn binned(
     pool: &ThreadPool,
     input: &Input<'_>,
@@ -97,11 +111,25 @@ pub fn binned(
         }
         // A feature that can't split has the code 0 everywhere.
         let Some((borders, missing_bin)) = borders[f].clone() else { return Ok(Coded { meaning: Meaning::Bins(vec![]), first: 1 }) };
-        if !is_batched(f) {
-            write_codes(column, &borders, missing_bin, &mut codes[own.range()]);
-        }
         Ok(Coded { meaning: Meaning::Bins(borders), first: missing_bin as usize })
     })?;
+    // Of all features at once, since there may be fewer of them than threads.
+    let pieces: Vec<(usize, usize, Mutex<&mut [u8]>)> = codes
+        .chunks_mut(rows)
+        .enumerate()
+        .filter(|(f, _)| borders[*f].is_some() && !is_batched(*f))
+        .flat_map(|(f, codes)| (0..).zip(codes[own.range()].chunks_mut(CODED)).map(move |(i, codes)| (f, i * CODED, Mutex::new(codes))))
+        .collect();
+    let code = |(f, first, codes): &(usize, usize, Mutex<&mut [u8]>)| {
+        if let (Some((borders, missing_bin)), false) = (&borders[*f], interrupted()) {
+            write_codes(&input.features[*f], *first, borders, *missing_bin, &mut codes.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    };
+    pool.deal(pieces.len(), || (), |_, i| code(&pieces[i]));
+    drop(pieces);
+    if interrupted() {
+        return Err(Error::Interrupted);
+    }
     if let Some(batches) = batches {
         code_rows(pool, *batches, &borders, rows, &mut codes, interrupted)?;
     }
@@ -109,14 +137,13 @@ pub fn binned(
         let numeric: Vec<usize> = (0..features.len()).filter(|f| !features[*f].is_categorical()).collect();
         together::gather_codes(own, &numeric, rows, &mut codes)?;
     }
-    let by_row = transposed(pool, &codes, features.len(), rows)?;
-    Ok(CodeTable { features, codes, by_row })
+    Ok(CodeTable { features, codes, by_row: vec![] })
 }
 
-/// Writes the codes of all rows of a column.
-fn write_codes(column: &Column<'_>, borders: &[f64], missing_bin: bool, codes: &mut [u8]) {
+/// Writes the codes of a column's rows from row `first` on.
+fn write_codes(column: &Column<'_>, first: usize, borders: &[f64], missing_bin: bool, codes: &mut [u8]) {
     let (quantizer, mut scratch) = (Quantizer::new(borders), QuantizerScratch::default());
-    for (start, codes) in (0..).step_by(PIECE).zip(codes.chunks_mut(PIECE)) {
+    for (start, codes) in (first..).step_by(PIECE).zip(codes.chunks_mut(PIECE)) {
         quantizer.codes(column, start, codes.len(), missing_bin as usize, codes, 1, &mut scratch);
     }
 }
@@ -140,7 +167,7 @@ fn code_rows(
                 let (column, f) = (&columns[k], batches.columns()[k] as usize);
                 if let Some((borders, missing_bin)) = &borders[f] {
                     let mut codes = of_features[f].lock().unwrap_or_else(PoisonError::into_inner);
-                    write_codes(column, borders, *missing_bin, &mut codes[first..first + column.len()]);
+                    write_codes(column, 0, borders, *missing_bin, &mut codes[first..first + column.len()]);
                 }
             },
         );

@@ -61,9 +61,14 @@ fn check_length(sent: usize, expected: usize) -> Result<()> {
     if sent == expected { Ok(()) } else { Err(fault(format!("a process sends {sent} values of its rows where it has {expected}"))) }
 }
 
-/// Returns the trees that this process grows.
-pub fn own_trees(own: &OwnRows<'_>, trees: u32) -> std::iter::StepBy<Range<u32>> {
-    (own.collective.rank() as u32..trees).step_by(own.collective.world())
+/// Returns the numbers of the trees that this process grows.
+pub fn own_trees(own: &OwnRows<'_>, trees: u32) -> Range<u32> {
+    trees_of(own.collective.rank(), own.collective.world(), trees)
+}
+
+fn trees_of(rank: usize, world: usize, trees: u32) -> Range<u32> {
+    let before = |rank: usize| (rank as u64 * u64::from(trees) / world as u64) as u32;
+    before(rank)..before(rank + 1)
 }
 
 /// Returns all trees in their order, of which this process has grown [its own](own_trees).
@@ -75,19 +80,20 @@ pub fn gather_trees(own: &OwnRows<'_>, grown: Vec<Measured>, trees: u32, feature
         return Ok(grown);
     }
     let (rank, world) = (own.collective.rank(), own.collective.world());
-    let mut all = Vec::with_capacity(trees as usize);
+    let counts: Vec<usize> = (0..world).map(|rank| trees_of(rank, world, trees).len()).collect();
+    let mut all: Vec<Vec<Measured>> = counts.iter().map(|count| Vec::with_capacity(*count)).collect();
     let mut grown = grown.into_iter();
-    // As many at a time as there are processes, so that messages are no longer than a tree.
-    for first in (0..trees as usize).step_by(world) {
+    // One of each process at a time, so that messages are no longer than a tree.
+    for round in 0..counts.iter().copied().max().unwrap_or(0) {
         let mut tree = grown.next();
         let sent = postcard::to_allocvec(&tree).map_err(|error| fault(error.to_string()))?;
-        let count = world.min(trees as usize - first);
-        for (of, bytes) in own.collective.gather_bytes(&sent)?.into_iter().enumerate().take(count) {
+        for (of, bytes) in own.collective.gather_bytes(&sent)?.into_iter().enumerate().filter(|(of, _)| round < counts[*of]) {
             let received = if of == rank { tree.take() } else { postcard::from_bytes(&bytes).ok().flatten() };
-            all.push(received.filter(|tree| is_of(tree, features)).ok_or_else(|| fault(format!("rank {of} sends a tree that is none")))?);
+            let received = received.filter(|tree| is_of(tree, features));
+            all[of].push(received.ok_or_else(|| fault(format!("rank {of} sends a tree that is none")))?);
         }
     }
-    Ok(all)
+    Ok(all.into_iter().flatten().collect())
 }
 
 /// Returns whether a tree asks about the table's features as their kinds are asked about. (Whether it is a tree, the whole forest's

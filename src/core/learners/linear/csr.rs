@@ -87,6 +87,24 @@ impl Piece<'_> {
         Piece { starts, base, keys, values: self.values.map(|values| rest(values, at)), largest: self.largest }
     }
 
+    /// Returns some of the rows.
+    fn part(&self, rows: &Range<usize>) -> Piece<'_> {
+        let entries = if rows.is_empty() { 0..0 } else { self.span(rows.start).start..self.span(rows.end - 1).end };
+        let offsets = rows.start..rows.end + 1;
+        let (starts, base) = match &self.starts {
+            Starts::I32(o) => (Starts::I32(&o[offsets]), self.base + entries.start),
+            Starts::I64(o) => (Starts::I64(&o[offsets]), self.base + entries.start),
+            Starts::Fixed { width, .. } => (Starts::Fixed { width: *width, rows: rows.len() }, self.base),
+            Starts::Owned(o) => (Starts::Owned(o[offsets].iter().map(|start| start - entries.start).collect()), self.base),
+        };
+        let keys = match &self.keys {
+            FeatureNumbers::Narrow(keys) => FeatureNumbers::Narrow(Cow::Borrowed(&keys[entries.clone()])),
+            FeatureNumbers::Wide(keys) => FeatureNumbers::Wide(keys[entries.clone()].to_vec()),
+        };
+        let values = self.values.as_ref().map(|values| Cow::Borrowed(&values[entries]));
+        Piece { starts, base, keys, values, largest: self.largest }
+    }
+
     /// Returns the rows that another process has sent; none where they are none.
     fn of_sent(SentRows { lengths, keys, values }: SentRows) -> Option<Piece<'static>> {
         let mut starts = vec![0usize];
@@ -205,6 +223,19 @@ impl<'a> Csr<'a> {
             csr.push(rows.ok_or_else(|| fault("a process sends rows that can't be read"))?);
         }
         Ok(csr)
+    }
+
+    /// Returns some of the rows.
+    pub fn part(&self, rows: Range<usize>) -> Csr<'_> {
+        let mut csr = Csr { pieces: vec![], firsts: vec![0], bases: vec![0] };
+        for (piece, first) in self.pieces.iter().zip(&self.firsts) {
+            let inside = |row: usize| row.clamp(*first, first + piece.rows()) - first;
+            let own = inside(rows.start)..inside(rows.end);
+            if !own.is_empty() {
+                csr.push(piece.part(&own));
+            }
+        }
+        csr
     }
 
     /// Returns the first rows as bytes.

@@ -15,7 +15,8 @@ const ONE_SCALE: i32 = 10;
 /// Rows that a thread takes at a time.
 const BLOCK: usize = 4096;
 
-/// FeatureScale of features.
+/// The units of features.
+#[derive(Clone)]
 pub struct FeatureScale {
     /// One over each feature's unit; none where all have the one below.
     pub inverse: Option<Vec<f64>>,

@@ -1,6 +1,7 @@
 //! The parameters of sparse logistic regression: the one place where they, their defaults and their limits live.
 
 use crate::dataset::shared_params::learner_params;
+use crate::device::DeviceSet;
 use crate::error::{Error, Result};
 use crate::metrics::{MetricKind, listed};
 use crate::params::Problems;
@@ -85,7 +86,7 @@ learner_params! {
 
         pub seed,
         pub n_threads,
-        pub device,
+        pub devices,
     }
     local { n_threads, device }
     held_out { early_stopping, metric }
@@ -119,6 +120,9 @@ impl LinearParams {
         if batches && self.tolerance.is_some() {
             let text = "counts only under optimizer=\"lbfgs\"; elsewhere `epochs` and `early_stopping` end a fit";
             problems.add(Error::parameter("tolerance", text));
+        }
+        if let (true, Ok(devices)) = (batches, DeviceSet::parse(&self.device)) {
+            problems.take(devices.at_most_one().map(drop));
         }
     }
 

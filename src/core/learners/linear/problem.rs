@@ -6,7 +6,7 @@ use super::params::{HASH_BITS, LinearParams};
 use super::rows::{Items, SparseRows};
 use super::schema::check_numbering;
 use super::{Input, check_dense, model, schema};
-use crate::collective::fault;
+use crate::collective::{Collective, fault};
 use crate::column::{Column, FeatureType};
 use crate::dataset::labels::Labels;
 use crate::dataset::own_rows::BlockMoves;
@@ -17,6 +17,7 @@ use crate::numerics::reduce::{sum as serial_sum, total_weight};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::{memory, pages};
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
 /// row has, features are numbered anew.
@@ -53,7 +54,7 @@ pub struct Problem<'a> {
     pub weight: Option<Vec<f32>>,
     /// The classes of all rows of the table, and their weights where `weight` has not all of them.
     pub all_codes: &'a [u32],
-    weight_of_all: Option<Vec<f32>>,
+    weight_of_all: Option<Cow<'a, [f32]>>,
     /// The held-out rows' own (and the training rows') where they are not all 1, of all rows of the table.
     pub all_weights: Option<Vec<f32>>,
     /// Of the training rows.
@@ -97,6 +98,31 @@ impl Problem<'_> {
     /// Those of the collective.
     pub fn of_all_blocks(&self, own: Vec<f64>) -> Result<Vec<f64>> {
         if self.own.is_whole() { Ok(own) } else { self.own.collective.gather(&own) }
+    }
+
+    /// Returns the problem of some of the rows that are here, whole blocks of [`super::vectors::BLOCK`] but at the end; `dense`: these rows of the
+    /// dense columns; `collective`: between all who have a part of the table.
+    pub fn part<'p>(&'p self, rows: Range<usize>, dense: &'p [Column<'p>], collective: &'p dyn Collective) -> Problem<'p> {
+        Problem {
+            own: OwnRows { collective, first: self.own.first + rows.start, count: rows.len() },
+            csr: self.csr.as_ref().map(|csr| csr.part(rows.clone())),
+            width: self.width,
+            numbers: None,
+            has_values: self.has_values,
+            entries: self.entries,
+            dense,
+            rows: rows.len(),
+            outputs: self.outputs,
+            codes: &self.codes[rows.clone()],
+            weight: self.weight.as_ref().map(|weight| weight[rows].to_vec()),
+            all_codes: self.all_codes,
+            weight_of_all: self.weight_of_training().map(Cow::Borrowed),
+            all_weights: None,
+            total_weight: self.total_weight,
+            l1: self.l1,
+            l2: self.l2,
+            fit_intercept: self.fit_intercept,
+        }
     }
 
     /// Returns the weight of row `i`; 0 where it is held out.
@@ -178,7 +204,7 @@ pub fn problem_of_blocks<'a>(
     let Sparse { csr, has_values, entries, width, numbers, features } = sparse(input, moves, params, pool)?;
     let own = moves.own;
     let (weight, weight_of_all) = match weight {
-        Some(weight) if !own.is_whole() => (Some(weight[own.range()].to_vec()), Some(weight)),
+        Some(weight) if !own.is_whole() => (Some(weight[own.range()].to_vec()), Some(Cow::Owned(weight))),
         weight => (weight, None),
     };
     let problem = Problem {

@@ -65,14 +65,14 @@ pub fn with_trees(
 }
 
 pub fn with_several_trees(
-    numbers: &[u32],
+    numbers: &[Option<u32>],
     _: &ThreadPool,
     _: TrainingData<'_>,
     _: usize,
     _: &(dyn Fn() -> bool + Sync),
     _: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
-    absent(numbers.first().copied())
+    absent(numbers.first().copied().flatten())
 }
 
 pub fn with_small_tables<R>(number: Option<u32>, _: impl FnOnce(&dyn SmallTableSteps) -> Result<R>) -> Result<R> {
@@ -83,8 +83,8 @@ pub fn grow_forest<C: Code>(numbers: &[Option<u32>], _: &ForestWork<'_, C>) -> R
     absent(numbers.first().copied().flatten())
 }
 
-pub fn with_passes<R>(number: Option<u32>, _: &Task<'_, '_>, _: impl On<R>) -> Result<R> {
-    absent(number)
+pub fn with_passes<R>(numbers: &[Option<u32>], _: &Task<'_, '_>, _: impl On<R>) -> Result<R> {
+    absent(numbers.first().copied().flatten())
 }
 
 pub fn by_batches(number: Option<u32>, _: ByBatches<'_, '_, '_, '_>, _: &Deal, _: &Passes<'_, '_, '_>) -> Result<Fitted> {

@@ -17,14 +17,15 @@ use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::predict::ReadRows;
 use taiga_core::learners::linear::shap::Parts;
-use taiga_core::learners::linear::steps::{On, Task};
+
 use taiga_core::parallel::pools;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::shap::{Explanation, Terms};
 use taiga_cpu::linear::passes::Passes;
 use taiga_cuda::CudaColumns;
 use taiga_cuda::columns::borders;
-use taiga_cuda::linear::{CudaBatches, CudaLinear};
+use taiga_cuda::linear::CudaBatches;
+pub use taiga_cuda::linear::with_passes;
 use taiga_cuda::predict::DevicePredictor;
 use taiga_cuda::predict::forest::DeviceForest;
 use taiga_cuda::predict::linear::DeviceLinear;
@@ -121,14 +122,6 @@ pub fn with_small_tables<R>(number: Option<u32>, body: impl FnOnce(&dyn SmallTab
 /// [`taiga_core::Error::Device`] and [`taiga_core::Error::Interrupted`].
 pub fn grow_forest<C: Code>(numbers: &[Option<u32>], work: &ForestWork<'_, C>) -> Result<GrownTrees> {
     taiga_cuda::forest::grow(numbers, work)
-}
-
-/// Runs what passes over all rows on a GPU.
-///
-/// # Errors
-/// [`taiga_core::Error::Device`], and those of `on`.
-pub fn with_passes<R>(number: Option<u32>, task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {
-    on.on(&CudaLinear::new(number, task)?)
 }
 
 /// Fits by batches on a GPU.

@@ -113,7 +113,7 @@ pub fn with_trees(
 }
 
 pub fn with_several_trees(
-    _: &[u32],
+    _: &[Option<u32>],
     _: &ThreadPool,
     _: TrainingData<'_>,
     _: usize,
@@ -135,7 +135,7 @@ pub fn grow_forest<C: Code>(_: &[Option<u32>], _: &ForestWork<'_, C>) -> Result<
     Err(out_of_memory())
 }
 
-pub fn with_passes<R>(_: Option<u32>, task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {
+pub fn with_passes<R>(_: &[Option<u32>], task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {
     on.on(&FailingPasses(&Passes::new(task)?))
 }
 

@@ -1,5 +1,5 @@
 //! Tests of the GPU, most of them against the CPU, bit by bit: a file a module of `src/cuda`, by the module's name; and `continued`,
-//! `numerics` and `weights`, which concern several of them.
+//! `numerics`, `together` and `weights`, which concern several of them.
 //!
 //! Tests that need a GPU are ignored unless asked for: `make test-cuda`. What counts a device's memory, or leaves it without any, is
 //! a program of its own beside this folder.
@@ -18,5 +18,6 @@ mod sparse_features;
 mod stats;
 mod stats2d;
 mod target_encode;
+mod together;
 mod trees;
 mod weights;

@@ -84,16 +84,21 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
-                let table = table::binned(self.pool, self.table, &self.rows, &self.params.border_params(), interrupted)?;
-                self.grow(kind, targets, &truth, unit, &table, place, interrupted)
+                let mut table = table::binned(self.pool, self.table, &self.rows, &self.params.border_params(), interrupted)?;
+                let add_rows = |table: &mut CodeTable<u8>| table.add_rows(self.pool, self.table.target.rows());
+                // Shuffled features are measured by rows, wherever trees grow.
+                if matches!(place, Place::Cpu(_)) || self.params.permutation_importance {
+                    add_rows(&mut table)?;
+                }
+                self.grow(kind, targets, &truth, unit, table, add_rows, place, interrupted)
             }
             Splitter::Exact => {
                 let table = table::ranked::<u32>(self.pool, self.table, &self.rows.own, self.params, interrupted)?;
-                self.grow(kind, targets, &truth, unit, &table, place, interrupted)
+                self.grow(kind, targets, &truth, unit, table, |_| Ok(()), place, interrupted)
             }
             Splitter::Random => {
                 let table = table::ranked::<Rank>(self.pool, self.table, &self.rows.own, self.params, interrupted)?;
-                self.grow(kind, targets, &truth, unit, &table, place, interrupted)
+                self.grow(kind, targets, &truth, unit, table, |_| Ok(()), place, interrupted)
             }
         }
     }
@@ -135,7 +140,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         memory::reserve(&format!("a forest of {rows} rows and {features} features by {threads} thread{s}"), bytes, less)
     }
 
-    /// The trees, where a GPU is to grow them and has the memory; `sums`: what rows out of bag are predicted, where they are.
+    /// The trees that this process grows, where a GPU is to grow them and has the memory; `sums`: what rows out of bag are predicted, where they are.
     fn on_gpu<C: Code>(
         &self,
         place: Place,
@@ -150,8 +155,12 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let limits = self.limits(view.features.len(), self.table.target.labels().is_some());
         let oob = sums.as_ref().map(|s| s.units());
         let (pool, criterion, params) = (self.pool, self.criterion, self.params);
-        let work = ForestWork { pool, view, targets, criterion, limits, params, oob, interrupted };
-        let grown = self.devices.grow(&place, &work)?;
+        let trees = together::own_trees(&self.rows.own, params.trees);
+        let trees = trees.start as usize..trees.end as usize;
+        let grown = with_pulse(self.rows.own.collective, |lost| {
+            let interrupted = &|| lost() || interrupted();
+            self.devices.grow(&place, &ForestWork { pool, view, targets, criterion, limits, params, trees, oob, interrupted })
+        })?;
         if let (Some(sums), Some(made)) = (sums, grown.as_ref().and_then(|grown| grown.sums.as_ref())) {
             sums.take(made);
         }
@@ -181,18 +190,22 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         targets: Targets<'_>,
         truth: &Truth<'_>,
         unit: f64,
-        table: &CodeTable<C>,
+        mut table: CodeTable<C>,
+        add_rows: impl Fn(&mut CodeTable<C>) -> Result<()>,
         place: Place,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
-        let view = self.view(table);
         let asked_gpu = matches!(place, Place::Gpu(..));
-        let mut sums = self.params.oob().then(|| oob::PredictionSums::new(view.stride, truth)).transpose()?;
-        let ready = self.on_gpu(place, targets, view, sums.as_mut(), interrupted)?;
+        let mut sums = self.params.oob().then(|| oob::PredictionSums::new(self.table.target.rows(), truth)).transpose()?;
+        let ready = self.on_gpu(place, targets, self.view(&table), sums.as_mut(), interrupted)?;
         let predicted = ready.is_some();
         if asked_gpu && !predicted {
             drop(self.reserve(self.growing_bytes(kind))?);
+            if table.by_row.is_empty() {
+                add_rows(&mut table)?;
+            }
         }
+        let (view, table) = (self.view(&table), &table);
         let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
         let open = sums.as_ref().filter(|_| !predicted);
         let GrownForest { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
@@ -236,7 +249,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
     }
 
     /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones; those of other processes come from there.
-    /// Trees that are `ready` are only measured. `sums`: to which rows out of bag are to be added.
+    /// Trees of this process that are `ready` are only measured. `sums`: to which rows out of bag are to be added.
     fn trees<K: Impurity, C: Code>(
         &self,
         kind: &K,
@@ -275,7 +288,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             }
             stop.load(Ordering::Relaxed)
         };
-        let trees: Vec<u32> = together::own_trees(&self.rows.own, self.params.trees).collect();
+        let trees = together::own_trees(&self.rows.own, self.params.trees);
         let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
         let parallel = self.pool.size() > 1;
         let grower = self.devices.grower(GrowerTask { kind, view, limits, parallel, interrupted: &interrupted });
@@ -284,8 +297,9 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let shares = self.pool.each(|_| {
             let (mut mine, mut buffers) = (vec![], (vec![], vec![]));
             loop {
-                let Some(&tree) = trees.get(next.fetch_add(1, Ordering::Relaxed)) else { return Ok(mine) };
-                let ready = ready.get(tree as usize).and_then(|part| part.lock().unwrap_or_else(PoisonError::into_inner).take());
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(tree) = trees.clone().nth(at) else { return Ok(mine) };
+                let ready = ready.get(at).and_then(|part| part.lock().unwrap_or_else(PoisonError::into_inner).take());
                 mine.push((tree, self.tree(&growing, truth, sums, tree, ready, &mut buffers)?));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 *done += 1;

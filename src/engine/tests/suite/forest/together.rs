@@ -10,7 +10,7 @@ use taiga_engine::learners::forest::{ForestParams, Input, Monitor, Quiet, fit, f
 use taiga_engine::{Error, Result};
 use taiga_testing::forest::*;
 use taiga_testing::random_fits::cases;
-use taiga_testing::together::{at_all_ends, deal, over_tcp, own_columns};
+use taiga_testing::together::{at_all_ends, deal, equal_models, over_tcp, own_columns};
 use taiga_testing::{Dice, Table};
 
 /// A table, its categories and how it is fitted.
@@ -115,16 +115,7 @@ fn rows_of_a_forest_may_lie_in_several_processes() {
         let whole = fit(&drawn.input(), &drawn.params, &Quiet).map(|forest| forest.to_bytes());
         for world in [1, 2, 3, 5] {
             let ends = deal(drawn.table.rows(), world, &mut Dice::new(seed * 7 + world as u64));
-            for (rank, made) in drawn.together(&ends).into_iter().enumerate() {
-                match (made, &whole) {
-                    (Ok(made), Ok(whole)) => {
-                        assert!(made == *whole, "seed {seed}, rank {rank} of {ends:?}: other bytes under {:?}", drawn.params);
-                        same[world] += 1;
-                    }
-                    (Err(error), Err(whole)) => assert_eq!(error.to_string(), whole.to_string(), "seed {seed}"),
-                    (made, _) => panic!("seed {seed}, rank {rank} of {ends:?}: {:?} under {:?}", made.err(), drawn.params),
-                }
-            }
+            same[world] += equal_models(drawn.together(&ends), &whole, &format!("seed {seed}, {ends:?}, {:?}", drawn.params));
         }
     }
     println!("equal forests by the number of processes: {same:?}");
@@ -147,7 +138,7 @@ fn one_process_may_have_all_that_counts() {
     }
 }
 
-/// Proves that processes which don't make the same forest are told which differs and in what, and that a GPU is an error that names it.
+/// Proves that processes which don't make the same forest are told which differs and in what, and that a GPU which is not there is an error.
 #[test]
 fn processes_that_differ_are_told_so() {
     let table = awkward_table(&mut Dice::new(8), 500, 3, 2, false);
@@ -169,7 +160,7 @@ fn processes_that_differ_are_told_so() {
         assert!(error.contains("the processes have 499 rows, and the target has 500"), "{error}");
     }
     let errors = fits(&|rank, params| params.device = if rank == 1 { "cuda:0".into() } else { "cpu".into() }, &[100, 200, 500]);
-    assert!(errors[1].contains("parameter `device`: \"cuda:0\" with `collective`"), "{errors:?}");
+    assert!(errors[1].contains("parameter `device`"), "{errors:?}");
     assert!(errors[0].contains("collective") && errors[2].contains("collective"), "{errors:?}");
 }
 
