@@ -105,7 +105,7 @@ fn unpack(mut bytes: &[u8]) -> Result<Vec<Vec<u8>>> {
     Ok(pieces)
 }
 
-/// Adds up what each shard of a process has, and then what each process has.
+/// Combines what the shards of a process have by `with`, and then what the processes have.
 fn combine<T: bytemuck::Pod>(nested: &Nested<'_>, values: &mut [T], with: impl Fn(&dyn Collective, &mut [T]) -> Result<()>) -> Result<()> {
     with(nested.inner, values)?;
     let all = nested.by_first(|| {

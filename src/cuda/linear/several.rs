@@ -3,10 +3,9 @@
 
 use super::CudaLinear;
 use crate::runtime::driver_threads::DriverThreads;
-use crate::runtime::shard_threads::{ShardEnd, each, lock, shard_ends};
+use crate::runtime::shard_threads::{ShardEnd, deal, each, lock, shard_ends};
 use cudarc::driver::CudaSlice;
 use std::borrow::Cow;
-use std::ops::Range;
 use std::sync::Mutex;
 use taiga_core::collective::Collective;
 use taiga_core::collective::nested::{Nested, shards_of_each};
@@ -16,18 +15,12 @@ use taiga_core::learners::linear::problem::Problem;
 use taiga_core::learners::linear::steps::{On, PassSteps, Residuals, Task};
 use taiga_core::learners::linear::vectors::BLOCK;
 
-/// Deals rows to so many GPUs, as evenly as whole blocks allow: those that get none are not there, but for the first.
-fn deal(rows: usize, gpus: usize) -> Vec<Range<usize>> {
-    let each = rows.div_ceil(gpus).next_multiple_of(BLOCK).max(BLOCK);
-    (0..rows.div_ceil(each).max(1)).map(|k| k * each..rows.min((k + 1) * each)).collect()
-}
-
 /// Runs what passes over all rows on GPUs, none being the first that there is.
 ///
 /// # Errors
 /// [`Error::Device`] and [`Error::Interrupted`]; those of the collective and of `on`.
 pub fn with_passes<R>(numbers: &[Option<u32>], task: &Task<'_, '_>, on: impl On<R>) -> Result<R> {
-    let (problem, ranges) = (task.problem, deal(task.problem.rows, numbers.len()));
+    let (problem, ranges) = (task.problem, deal(task.problem.rows, numbers.len(), BLOCK));
     let own = problem.own;
     let of_each = if own.is_whole() { vec![ranges.len()] } else { shards_of_each(own.collective, ranges.len())? };
     if of_each.iter().all(|count| *count == 1) {
@@ -111,24 +104,5 @@ impl PassSteps for SeveralLinear<'_, '_> {
     fn read<'r>(&self, rows: &'r Self::RowNumbers) -> Result<Cow<'r, [f64]>> {
         let own = self.each(|k, shard| shard.read(&lock(&rows[k])).map(Cow::into_owned))?;
         Ok(Cow::Owned(own.concat()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Proves that all rows are dealt in order, in whole blocks but for the last.
-    #[test]
-    fn rows_are_dealt_in_whole_blocks() {
-        for rows in [1, BLOCK - 1, BLOCK, BLOCK + 1, 5 * BLOCK, 1 << 20, 11_000_001] {
-            for gpus in 1..=8 {
-                let dealt = deal(rows, gpus);
-                assert!((1..=gpus).contains(&dealt.len()) && dealt[0].start == 0 && dealt[dealt.len() - 1].end == rows);
-                assert!(dealt.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len().is_multiple_of(BLOCK)));
-                assert!(dealt.iter().all(|rows| !rows.is_empty()));
-            }
-        }
-        assert!(deal(0, 4).iter().eq([&(0..0)]));
     }
 }

@@ -1,6 +1,7 @@
 //! Threads that do the same with a shard of the rows each, on a GPU of its own, and exchange meanwhile what they know of theirs.
 
 use super::driver_threads::DriverThreads;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 use taiga_core::collective::{Collective, LocalCollective, local};
@@ -13,6 +14,12 @@ pub fn gone() -> Error {
 
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Deals rows to so many GPUs, as evenly as whole blocks allow: those that get none are not there, but for the first.
+pub fn deal(rows: usize, gpus: usize, block: usize) -> Vec<Range<usize>> {
+    let each = rows.div_ceil(gpus).next_multiple_of(block).max(block);
+    (0..rows.div_ceil(each).max(1)).map(|k| k * each..rows.min((k + 1) * each)).collect()
 }
 
 /// One thread's end of the exchange, which it leaves where it fails, so that nobody waits for it.
@@ -111,5 +118,27 @@ pub fn each<R: Send>(
     match first {
         None => answers.into_iter().collect(),
         Some(failed) => Err(answers.into_iter().nth(failed).and_then(Result::err).unwrap_or(Error::Interrupted)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that all rows are dealt in order, in whole blocks but for the last, and to as few GPUs as have any.
+    #[test]
+    fn rows_are_dealt_in_whole_blocks() {
+        for block in [1024, 16_384] {
+            for rows in [1, 2, block - 1, block, block + 1, 2 * block, 5000, 1 << 20, 11_000_001] {
+                for gpus in 1..=8 {
+                    let dealt = deal(rows, gpus, block);
+                    assert!((1..=gpus).contains(&dealt.len()) && dealt[0].start == 0 && dealt[dealt.len() - 1].end == rows);
+                    assert!(dealt.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len().is_multiple_of(block)));
+                    assert!(dealt.iter().all(|rows| !rows.is_empty()));
+                }
+            }
+        }
+        assert_eq!(deal(3000, 2, 1024), [0..2048, 2048..3000]);
+        assert!(deal(0, 3, 1024).iter().eq([&(0..0)]));
     }
 }

@@ -9,7 +9,7 @@ use super::rendezvous::Rendezvous;
 use crate::runtime::Gpu;
 use crate::runtime::driver_threads::DriverThreads;
 use crate::runtime::peers;
-use crate::runtime::shard_threads::{ShardEnd, each, lock, shard_ends};
+use crate::runtime::shard_threads::{ShardEnd, deal, each, lock, shard_ends};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use taiga_core::collective::nested::{Nested, shards_of_each};
@@ -23,12 +23,6 @@ use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode, Speculation};
-
-/// Deals rows to so many GPUs, as evenly as whole batches allow: those that get none are not there, but for the first.
-fn deal(rows: usize, gpus: usize) -> Vec<Range<usize>> {
-    let each = rows.div_ceil(gpus).next_multiple_of(BATCH).max(BATCH);
-    (0..rows.div_ceil(each).max(1)).map(|k| k * each..rows.min((k + 1) * each)).collect()
-}
 
 /// What the losses that several GPUs know nothing of need.
 fn check(data: &TrainingData<'_>, gpus: usize) -> Result<()> {
@@ -131,7 +125,7 @@ pub fn with_shards(
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
     check(&data, numbers.len())?;
-    let (of, ranges) = (data.shard, deal(data.target.len(), numbers.len()));
+    let (of, ranges) = (data.shard, deal(data.target.len(), numbers.len(), BATCH));
     let gpus = numbers[..ranges.len()].iter().map(|number| Gpu::get(*number)).collect::<Result<Vec<_>>>()?;
     let of_each = if of.is_whole() { vec![gpus.len()] } else { shards_of_each(of.collective, gpus.len())? };
     data.bundle &= of.is_whole();
@@ -331,25 +325,5 @@ impl TreeSteps for SeveralTrees<'_> {
     fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
         let own = self.each(|_, trees| trees.data.all_scores(&trees.queue, &trees.kernels))?;
         self.joined(&own, true)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Proves that all rows are dealt in order, in whole batches but for the last, and to as few GPUs as have any.
-    #[test]
-    fn rows_are_dealt_in_whole_batches() {
-        for rows in [1, 2, 1023, 1024, 1025, 2048, 5000, 1 << 20, 11_000_001] {
-            for gpus in 1..=MOST_DEVICES {
-                let dealt = deal(rows, gpus);
-                assert!((1..=gpus).contains(&dealt.len()) && dealt[0].start == 0 && dealt[dealt.len() - 1].end == rows);
-                assert!(dealt.windows(2).all(|pair| pair[0].end == pair[1].start && pair[0].len().is_multiple_of(BATCH)));
-                assert!(dealt.iter().all(|rows| !rows.is_empty()));
-            }
-        }
-        assert_eq!(deal(3000, 2), [0..2048, 2048..3000]);
-        assert!(deal(0, 3).iter().eq([&(0..0)]));
     }
 }
