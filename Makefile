@@ -197,7 +197,8 @@ docs: build $(VENV)/.setup-test ## The documentation's site into build/docs, and
 	rm -rf build/docs
 	$(BIN)/python .ci/site.py lay build/site-pages $(if $(EXECUTED),--executed)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict -f .ci/mkdocs.yml
-	RUSTDOCFLAGS='-D warnings' cargo doc --release --no-deps -p taiga-core -p taiga-cpu -p taiga-engine --target-dir build/doc-target
+	# A room's own page names what it keeps to itself.
+	RUSTDOCFLAGS='-D warnings -A rustdoc::private-intra-doc-links' cargo doc --release --no-deps -p taiga-core -p taiga-cpu -p taiga-engine --target-dir build/doc-target
 	cp -r build/doc-target/doc build/docs/rust
 	echo 'build/docs/index.html, build/docs/rust/taiga_engine/index.html'
 

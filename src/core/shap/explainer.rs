@@ -109,7 +109,7 @@ impl Drop for Kept {
 pub struct Explanation {
     /// `[output][column][row]`: what each column adds to the mean.
     pub values: Vec<Vec<Vec<f64>>>,
-    /// `[output][term][row]`, where they were asked for: of each column what is its alone, and behind them of each [`pair`] of columns
+    /// `[output][term][row]`, where they were asked for: of each column what is its alone, and behind them of each [`pair`](super::contributions::pair) of columns
     /// half of what they share. A column's own and all of its pairs sum to its value.
     pub interactions: Vec<Vec<Vec<f64>>>,
 }

@@ -243,7 +243,7 @@ pub fn fit_folds(
 /// Searches among the parameters of trials; see [`core::search`].
 ///
 /// # Errors
-/// As [`search::search`](core::search::search).
+/// As [`core::search::search`].
 pub fn search(
     input: &taiga_core::dataset::Input<'_>,
     trials: &[core::BoostingParams],

@@ -49,11 +49,11 @@ pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn M
     core::fit(input, params, &Chosen::new(&params.device, monitor), monitor)
 }
 
-/// Fits as [`fit`] does, to a table some of whose numeric features come in batches, and have no rows in `input`: of each value the fit keeps two
+/// Fits as [`fit()`] does, to a table some of whose numeric features come in batches, and have no rows in `input`: of each value the fit keeps two
 /// bytes.
 ///
 /// # Errors
-/// As [`fit`]; those of the batches; for a GPU as `device`, and for splitters that rank values.
+/// As [`fit()`]; those of the batches; for a GPU as `device`, and for splitters that rank values.
 ///
 /// ```
 /// use taiga_engine::column::Column;
@@ -89,11 +89,11 @@ pub fn fit_in_batches(
     core::fit_in_batches(input, params, batches, &Chosen::new("cpu", monitor), monitor)
 }
 
-/// Fits as [`fit`] does, together with other processes: each has the numeric features of its `own` rows, all else of all rows, and gets the
+/// Fits as [`fit()`] does, together with other processes: each has the numeric features of its `own` rows, all else of all rows, and gets the
 /// forest of all of them, in the bytes of one fit. Trees are dealt to the processes, which send each other the codes of their rows first.
 ///
 /// # Errors
-/// As [`fit`]; for a GPU as `device`; where another process is gone, or makes another fit.
+/// As [`fit()`]; where another process is gone, or makes another fit.
 ///
 /// ```
 /// use taiga_engine::collective::{LocalCollective, local};

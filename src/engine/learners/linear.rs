@@ -66,7 +66,7 @@ pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn M
 /// gets the model of all of them, in the bytes of one fit. Gradients are added up once an iteration, as integers.
 ///
 /// # Errors
-/// As [`fit`]; for a GPU as `device`; for an `optimizer` other than `lbfgs`; where another process is gone, or makes another fit.
+/// As [`fit`]; for an `optimizer` other than `lbfgs`; where another process is gone, or makes another fit.
 ///
 /// ```
 /// use taiga_engine::collective::{Collective, LocalCollective, local};
