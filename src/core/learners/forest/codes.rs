@@ -12,10 +12,10 @@
 
 use super::params::Splitter;
 use crate::column::categories::Categories;
-use crate::pages;
+use crate::pages::{self, Zero};
 
 /// A code of a row.
-pub trait Code: Copy + Send + Sync + Default + 'static {
+pub trait Code: Zero + Send + Sync + 'static {
     /// What codes become where few rows are copied together.
     type LocalCode: Code;
     fn index(self) -> usize;
@@ -43,8 +43,12 @@ code!(u32, u16);
 
 /// A rank that stays as it is where few rows are copied together: `random` looks at each value but
 /// twice, which numbering them anew would cost more than it saves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rank(u32);
+
+impl Zero for Rank {
+    const ZERO: Self = Rank(0);
+}
 
 impl Code for Rank {
     type LocalCode = Rank;
@@ -173,7 +177,7 @@ impl<L: Code> LocalCodes<L> {
     ) -> View<'l, L> {
         let (n, features) = (rows.len(), view.features.len());
         if self.codes.len() < n * features {
-            self.codes = pages::filled(L::default(), n * features);
+            self.codes = pages::filled(L::ZERO, n * features);
         }
         if !view.by_row.is_empty() {
             copy_rows(view.by_row, features, rows, n, &mut self.codes[..n * features]);

@@ -44,7 +44,7 @@ pub struct CodeTable<C> {
     pub by_row: Vec<C>,
 }
 
-impl CodeTable<u8> {
+impl<C: Code> CodeTable<C> {
     /// Adds the codes row after row.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ fn by_feature<C: Code, R: Send>(
     interrupted: &(dyn Fn() -> bool + Sync),
     make: impl Fn(usize, &mut [C]) -> Result<R> + Sync,
 ) -> Result<(Vec<R>, Vec<C>)> {
-    let mut codes = pages::try_filled("the codes of a forest", C::default(), features * rows)?;
+    let mut codes = pages::try_zeroed("the codes of a forest", features * rows)?;
     let shares: Vec<Mutex<&mut [C]>> = codes.chunks_mut(rows).map(Mutex::new).collect();
     let made = pool.deal(
         features,
@@ -176,10 +176,10 @@ fn code_rows(
 }
 
 /// Codes row after row, from those feature after feature.
-fn transposed(pool: &ThreadPool, codes: &[u8], features: usize, rows: usize) -> Result<Vec<u8>> {
+fn transposed<C: Code>(pool: &ThreadPool, codes: &[C], features: usize, rows: usize) -> Result<Vec<C>> {
     const BLOCK: usize = 1 << 12;
     let mut by_row = pages::try_zeroed("the codes of a forest", codes.len())?;
-    let shares: Vec<Mutex<&mut [u8]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
+    let shares: Vec<Mutex<&mut [C]>> = by_row.chunks_mut(BLOCK * features).map(Mutex::new).collect();
     pool.deal(
         shares.len(),
         || (),
@@ -262,7 +262,7 @@ pub fn ranked<C: Code>(
 
 /// Writes the rank of each value among the distinct ones, from 1, and 0 for NaN; returns the distinct ones.
 pub fn ranks<C: Code>(values: &[f64], out: &mut [C]) -> Vec<f64> {
-    out.fill(C::default());
+    out.fill(C::ZERO);
     let mut distinct = vec![];
     let mut last = None;
     let mut take = |key: u64, row: usize, value: f64| {

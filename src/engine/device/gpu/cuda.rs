@@ -17,7 +17,6 @@ use taiga_core::learners::linear::batches::{ByBatches, Deal};
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::predict::ReadRows;
 use taiga_core::learners::linear::shap::Parts;
-
 use taiga_core::parallel::pools;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::shap::{Explanation, Terms};

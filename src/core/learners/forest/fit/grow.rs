@@ -84,21 +84,16 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
-                let mut table = table::binned(self.pool, self.table, &self.rows, &self.params.border_params(), interrupted)?;
-                let add_rows = |table: &mut CodeTable<u8>| table.add_rows(self.pool, self.table.target.rows());
-                // Shuffled features are measured by rows, wherever trees grow.
-                if matches!(place, Place::Cpu(_)) || self.params.permutation_importance {
-                    add_rows(&mut table)?;
-                }
-                self.grow(kind, targets, &truth, unit, table, add_rows, place, interrupted)
+                let table = table::binned(self.pool, self.table, &self.rows, &self.params.border_params(), interrupted)?;
+                self.grow(kind, targets, &truth, unit, table, place, interrupted)
             }
             Splitter::Exact => {
                 let table = table::ranked::<u32>(self.pool, self.table, &self.rows.own, self.params, interrupted)?;
-                self.grow(kind, targets, &truth, unit, table, |_| Ok(()), place, interrupted)
+                self.grow(kind, targets, &truth, unit, table, place, interrupted)
             }
             Splitter::Random => {
                 let table = table::ranked::<Rank>(self.pool, self.table, &self.rows.own, self.params, interrupted)?;
-                self.grow(kind, targets, &truth, unit, table, |_| Ok(()), place, interrupted)
+                self.grow(kind, targets, &truth, unit, table, place, interrupted)
             }
         }
     }
@@ -191,7 +186,6 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         truth: &Truth<'_>,
         unit: f64,
         mut table: CodeTable<C>,
-        add_rows: impl Fn(&mut CodeTable<C>) -> Result<()>,
         place: Place,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
@@ -201,9 +195,10 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let predicted = ready.is_some();
         if asked_gpu && !predicted {
             drop(self.reserve(self.growing_bytes(kind))?);
-            if table.by_row.is_empty() {
-                add_rows(&mut table)?;
-            }
+        }
+        // Trees on the CPU read bins by rows, and so does who measures shuffled features.
+        if self.params.splitter == Splitter::Histogram && (!predicted || self.params.permutation_importance) {
+            table.add_rows(self.pool, self.table.target.rows())?;
         }
         let (view, table) = (self.view(&table), &table);
         let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
