@@ -96,11 +96,9 @@ impl<'a> Batches<'a> {
             }
             let len = columns.first().map_or(0, Column::len);
             if columns.len() != hashes.len() || columns.iter().any(|column| column.len() != len) {
-                return Err(Error::Data("a batch does not have the columns of the table".into()));
+                return Err(other_columns());
             }
-            if len > table.rows - read {
-                return Err(self.other_rows(&format!("more than the {} rows", table.rows)));
-            }
+            check_more(len, read, table.rows)?;
             let of_batch = pool.deal(columns.len(), || (), |(), k| hash(&columns[k], read));
             hashes.iter_mut().zip(of_batch).for_each(|(hash, own)| *hash = hash.wrapping_add(own));
             match self.rows {
@@ -118,9 +116,7 @@ impl<'a> Batches<'a> {
             read += len;
             Ok(())
         })?;
-        if read != table.rows {
-            return Err(self.other_rows(&format!("{read} rows where it gave {}", table.rows)));
-        }
+        check_all(read, table.rows)?;
         self.check(hashes)
     }
 
@@ -130,15 +126,31 @@ impl<'a> Batches<'a> {
         let first = first.get_or_insert_with(|| hashes.clone());
         match first.iter().zip(&hashes).position(|(before, now)| before != now) {
             None => Ok(()),
-            Some(k) => Err(self.other_rows(&format!("other values of feature {}, or the same in another order,", self.table.columns[k]))),
+            Some(k) => Err(other_rows(&format!("other values of feature {}, or the same in another order,", self.table.columns[k]))),
         }
     }
+}
 
-    fn other_rows(&self, what: &str) -> Error {
-        let text = "before: a fit in batches reads the frame several times, and it has to give the same rows in the same order each time. \
-                    Sort it, or write it to a file first";
-        Error::parameter("batches", format!("the frame gives {what} {text}"))
-    }
+/// Returns the error of a batch that does not have the columns that it should.
+pub(crate) fn other_columns() -> Error {
+    Error::Data("a batch does not have the columns of the table".into())
+}
+
+/// Checks that a table of `rows` rows, `read` of which were read, has `len` more.
+pub(crate) fn check_more(len: usize, read: usize, rows: usize) -> Result<()> {
+    if len > rows - read { Err(other_rows(&format!("more than the {rows} rows"))) } else { Ok(()) }
+}
+
+/// Checks that all rows of a table were read.
+pub(crate) fn check_all(read: usize, rows: usize) -> Result<()> {
+    if read == rows { Ok(()) } else { Err(other_rows(&format!("{read} rows where it gave {rows}"))) }
+}
+
+/// Returns the error where a source gives other rows than the table has, `what` being those.
+fn other_rows(what: &str) -> Error {
+    let text = "before: a fit in batches reads the frame several times, and it has to give the same rows in the same order each time. \
+                Sort it, or write it to a file first";
+    Error::parameter("batches", format!("the frame gives {what} {text}"))
 }
 
 /// Returns a number that other values, or the same in another order, hardly ever have. It is a sum over rows, so that it does not matter

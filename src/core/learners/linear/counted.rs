@@ -64,6 +64,7 @@ struct OwnedListChunk<'a> {
 enum OwnedItems<'a> {
     Numbers(OwnedChunk),
     Texts(SomeTexts<'a>),
+    Hashed(Vec<u32>),
 }
 
 /// Strings by their places among others.
@@ -118,6 +119,7 @@ impl<'a> OwnedListChunk<'a> {
         let items = match chunk.items {
             Items::Numbers(items) => OwnedItems::Numbers(OwnedChunk::of(&items, &places)),
             Items::Texts(texts) => OwnedItems::Texts(SomeTexts { texts, places }),
+            Items::Hashed(hashes) => OwnedItems::Hashed(places.iter().map(|place| hashes[*place]).collect()),
         };
         OwnedListChunk { offsets, validity: chunk.validity.map(|v| OwnedBits::of(&v, rows)), items }
     }
@@ -126,6 +128,7 @@ impl<'a> OwnedListChunk<'a> {
         let items = match &self.items {
             OwnedItems::Numbers(chunk) => Items::Numbers(chunk.chunk()),
             OwnedItems::Texts(texts) => Items::Texts(texts),
+            OwnedItems::Hashed(hashes) => Items::Hashed(hashes),
         };
         ListChunk { offsets: Offsets::I64(&self.offsets), validity: self.validity.as_ref().map(OwnedBits::bits), items }
     }

@@ -157,6 +157,7 @@ pub struct Csr<'a> {
 fn reserve(sparse: &SparseRows<'_>) -> Result<Reservation> {
     let of = |chunk: &ListChunk<'_>, borrowed: fn(&Values<'_>) -> bool| match &chunk.items {
         Items::Numbers(items) if borrowed(&items.values()) => 0,
+        Items::Hashed(_) => 0,
         _ => 4 * chunk.offsets.items().min(chunk.items.len()) as u64,
     };
     let numbers = sparse.features.chunks.iter().map(|c| of(c, |v| matches!(v, Values::U32(_) | Values::I32(_))));
@@ -171,6 +172,14 @@ impl<'a> Csr<'a> {
     /// # Errors
     /// For everything that [`SparseRows`] calls an error, but for numbers beyond a limit.
     pub fn new(sparse: &SparseRows<'a>, hash_bits: Option<u32>, pool: &ThreadPool) -> Result<Csr<'a>> {
+        Csr::of_batch(sparse, 0, hash_bits, pool)
+    }
+
+    /// Reads rows of a table as [`Csr::new`] does, of which `first` is the first: errors tell rows by their numbers in the table.
+    ///
+    /// # Errors
+    /// As [`Csr::new`].
+    pub fn of_batch(sparse: &SparseRows<'a>, first: usize, hash_bits: Option<u32>, pool: &ThreadPool) -> Result<Csr<'a>> {
         let (features, values) = (&sparse.features, sparse.values.as_ref());
         if let Some(v) = values
             && v.len() != features.len()
@@ -193,7 +202,7 @@ impl<'a> Csr<'a> {
                 let mut part = Part { chunk: *chunk, rows: rest.clone() };
                 let beside = of_values.as_mut().and_then(|parts| take(parts, &mut part.rows));
                 rest.start = part.rows.end;
-                let reader = PieceReader { features, values, first: csr.rows(), pool };
+                let reader = PieceReader { features, values, first: first + csr.rows(), pool };
                 csr.push(reader.piece(&part, beside.as_ref(), hash_bits)?);
             }
         }

@@ -1,11 +1,12 @@
 //! A fit from the table to the model.
 
 use super::batches::ByBatches;
+use super::checks::{check_columns, check_table};
 use super::counted::CountedLists;
 use super::held_out::PassMonitor;
 use super::lbfgs::Lbfgs;
 use super::needed::Needed;
-use super::problem::{Problem, check_columns, check_table, features, problem_of_blocks};
+use super::problem::{Problem, features, problem_of_blocks};
 use super::rows::SparseRows;
 use super::shap::training_means;
 use super::steps::{LinearDevices, Task};
@@ -66,7 +67,7 @@ fn lists_of<'a>(sparse: &'a SparseRows<'_>) -> Vec<&'a str> {
 }
 
 /// As many threads as asked for, but no more than the rows keep busy.
-fn threads(params: &LinearParams, rows: usize) -> usize {
+pub(super) fn threads(params: &LinearParams, rows: usize) -> usize {
     let asked = pools::asked(params.n_threads);
     asked.min(rows / 1024).max(1)
 }

@@ -9,11 +9,13 @@
 //! over fixed blocks in their order, so a model has the same bytes whatever the device, the threads, the chunks and the integer type.
 
 pub mod batches;
+pub mod checks;
 mod counted;
 pub mod csr;
 pub mod feature_scale;
 mod fit;
 pub mod held_out;
+mod kept_rows;
 pub mod lbfgs;
 pub mod model;
 pub mod needed;
@@ -30,6 +32,7 @@ pub mod vectors;
 pub mod whole;
 
 pub use fit::{constant, fit, fit_together};
+pub use kept_rows::{KeptRows, RowBatches};
 pub use model::LinearModel;
 pub use params::{LinearParams, Optimizer};
 pub use predict::Predictor;

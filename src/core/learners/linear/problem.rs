@@ -1,17 +1,18 @@
 //! From a table to what the optimizers work on: checks, rows, weights.
 
+use super::checks::{LARGEST, check_dense_columns, check_target, too_large};
 use super::csr::{Csr, FeatureNumbers};
 use super::model::{DenseFeature, Numbering, SparseFeatures};
 use super::params::{HASH_BITS, LinearParams};
-use super::rows::{Items, SparseRows};
+use super::rows::SparseRows;
 use super::schema::check_numbering;
-use super::{Input, check_dense, model, schema};
+use super::{Input, model};
 use crate::collective::{Collective, fault};
-use crate::column::{Column, FeatureType};
+use crate::column::Column;
 use crate::dataset::labels::Labels;
 use crate::dataset::own_rows::BlockMoves;
 use crate::dataset::target::TargetData;
-use crate::dataset::{OwnRows, Target, checks};
+use crate::dataset::{OwnRows, Target};
 use crate::error::{Error, Result};
 use crate::numerics::reduce::{sum as serial_sum, total_weight};
 use crate::parallel::thread_pool::ThreadPool;
@@ -22,12 +23,6 @@ use std::ops::Range;
 /// Coefficients of so many features stand in arrays by feature number; beyond that, where most would be of features that no
 /// row has, features are numbered anew.
 const ARRAY_FEATURES: u64 = 1 << 24;
-
-/// The largest |value|: `lbfgs` works with squares of values in f32, and loses its way soon beyond it.
-const LARGEST: f64 = 1e18;
-
-/// The largest |value| of a column is no less, where no penalty holds its coefficient down.
-const SMALLEST: f64 = 1e-30;
 
 /// The problem that a fit solves: rows, classes and weights, and the objective's constants.
 ///
@@ -139,39 +134,7 @@ pub struct Columns {
     pub dense: Vec<DenseFeature>,
 }
 
-/// Checks what can be checked before anything is read, of a table of whose lists and dense columns there are `own` rows; returns the number
-/// of all.
-pub fn check_table(input: &Input<'_>, own: usize) -> Result<usize> {
-    let rows = check_columns(input, own)?;
-    checks::check_rows(rows, input.held_out, &input.target_name)?;
-    Ok(rows)
-}
-
-/// Checks names, types and lengths of the columns; returns the number of rows.
-pub fn check_columns(input: &Input<'_>, own: usize) -> Result<usize> {
-    let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
-    schema::check_columns(&dense, input.sparse.is_some())?;
-    let Target::Classes { codes, .. } = &input.target else {
-        return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
-    };
-    let rows = codes.len();
-    let lengths = input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len()));
-    for (name, len) in lengths.chain(input.dense.iter().map(|c| (c.name(), c.len()))).filter(|_| own != rows) {
-        if len != own {
-            return Err(Error::column(name, format!("has {len} rows where this process has {own} of the table")));
-        }
-    }
-    let lengths =
-        input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len())).chain(input.dense.iter().map(|c| (c.name(), c.len())));
-    for (name, len) in lengths.filter(|_| own == rows).chain(input.weight.iter().map(|c| (c.name(), c.len()))) {
-        if len != rows {
-            return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
-        }
-    }
-    Ok(rows)
-}
-
-/// Returns the problem of a table for which [`check_table`] holds.
+/// Returns the problem of a table for which [`super::checks::check_table`] holds.
 ///
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter.
@@ -190,11 +153,8 @@ pub fn problem_of_blocks<'a>(
     pool: &ThreadPool,
 ) -> Result<(Problem<'a>, Columns)> {
     let Target::Classes { codes, labels } = &input.target else { return Err(Error::Data("a target of classes is needed".into())) };
-    checks::check_positive(&input.target, params.positive.as_ref())?;
     let (codes, labels) = (*codes, labels.clone());
-    let table = input.table();
-    checks::check_classes(&table)?;
-    let TargetData { weights: all_weights, weight_unit, .. } = TargetData::new(&table, vec![], &params.class_weight)?;
+    let TargetData { weights: all_weights, weight_unit, .. } = check_target(input, params)?;
     let weight = match (input.held_out, &all_weights) {
         (None, weights) => weights.clone(),
         (Some(h), None) => Some(h.iter().map(|h| !*h as u8 as f32).collect::<Vec<f32>>()),
@@ -235,7 +195,7 @@ pub fn problem_of_blocks<'a>(
     Ok((problem, Columns { labels, sparse: features, dense: dense(input) }))
 }
 
-/// The features of a table for which [`check_columns`] holds, without their values.
+/// The features of a table for which [`super::checks::check_columns`] holds, without their values.
 pub struct Features {
     pub sparse: Option<SparseFeatures>,
     pub dense: Vec<DenseFeature>,
@@ -249,48 +209,6 @@ pub fn features(input: &Input<'_>, params: &LinearParams, pool: &ThreadPool) -> 
 
 fn dense(input: &Input<'_>) -> Vec<DenseFeature> {
     input.dense.iter().map(|c| DenseFeature { name: c.name().into(), dtype: c.dtype().clone() }).collect()
-}
-
-/// Checks that the values of a dense column are of a size for which a coefficient can be found; returns the largest. `first`: the rows of
-/// the table before them.
-fn check_sizes(name: &str, values: &[f64], first: usize) -> Result<f64> {
-    if let Some(row) = values.iter().position(|x| x.abs() > LARGEST) {
-        return Err(too_large(name, values[row], first + row));
-    }
-    Ok(values.iter().fold(0.0f64, |m, x| m.max(x.abs())))
-}
-
-/// Checks that the largest value of a dense column is not so small that its coefficient would be too large.
-fn check_largest(name: &str, largest: f64, params: &LinearParams) -> Result<()> {
-    if largest > 0.0 && largest < SMALLEST && params.l1 == 0.0 && params.l2 == Some(0.0) {
-        let message = format!("its largest value is {largest:e}: without a penalty its coefficient would be beyond 1e30; scale the column");
-        return Err(Error::column(name, message).of_values());
-    }
-    Ok(())
-}
-
-/// Checks the dense columns.
-fn check_dense_columns(input: &Input<'_>, own: &OwnRows<'_>, params: &LinearParams) -> Result<()> {
-    let mut largest = vec![];
-    for column in &input.dense {
-        let values = column.to_f64();
-        check_dense(column.name(), &values)?;
-        largest.push(check_sizes(column.name(), &values, own.first)?);
-        if own.is_whole() {
-            check_largest(column.name(), largest[largest.len() - 1], params)?;
-        }
-    }
-    if own.is_whole() {
-        return Ok(());
-    }
-    let all = own.collective.gather(&largest)?;
-    let of_all = |column: usize| all.iter().skip(column).step_by(input.dense.len()).fold(0.0f64, |m, x| m.max(*x));
-    input.dense.iter().enumerate().try_for_each(|(i, column)| check_largest(column.name(), of_all(i), params))
-}
-
-fn too_large(name: &str, value: impl std::fmt::LowerExp, row: usize) -> Error {
-    Error::column(name, format!("the value {value:e} in row {row} is beyond 1e18, where its square drowns all others: scale the values"))
-        .of_values()
 }
 
 /// The sparse rows, and what is known of those of all processes.
@@ -307,12 +225,10 @@ struct Sparse<'a> {
 /// Returns the sparse rows. Checks the dense columns too.
 fn sparse<'a>(input: &'a Input<'a>, moves: &BlockMoves<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
     let own = &moves.own;
-    check_dense_columns(input, own, params)?;
-    let holds_texts = |s: &SparseRows<'_>| s.features.chunks.iter().any(|c| matches!(c.items, Items::Texts(_)));
-    check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), holds_texts(s))), params)?;
+    check_dense_columns(&input.dense, own, params)?;
+    check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), s.holds_texts())), params)?;
     let Some(sparse) = &input.sparse else { return Ok(Sparse::default()) };
-    let texts = holds_texts(sparse);
-    let hash_bits = texts.then_some(params.hash_bits.unwrap_or(HASH_BITS));
+    let hash_bits = hash_bits(sparse, params);
     let mut csr = Csr::new(sparse, hash_bits, pool)?.moved(moves)?;
     if let (Some(column), Some((row, x))) = (&sparse.values, csr.find_value(|x| x.abs() > LARGEST)) {
         return Err(too_large(&column.name, x as f32, own.first + row));
@@ -345,6 +261,11 @@ fn sparse<'a>(input: &'a Input<'a>, moves: &BlockMoves<'_>, params: &LinearParam
     let features =
         SparseFeatures { column: sparse.features.name.clone(), values: sparse.values.as_ref().map(|v| v.name.clone()), numbering };
     Ok(Sparse { csr: Some(csr), has_values, entries, width, numbers, features: Some(features) })
+}
+
+/// Returns to how many bits the strings of lists are hashed; none where they hold numbers.
+pub(super) fn hash_bits(sparse: &SparseRows<'_>, params: &LinearParams) -> Option<u32> {
+    sparse.holds_texts().then_some(params.hash_bits.unwrap_or(HASH_BITS))
 }
 
 /// What is known of the entries of all processes.

@@ -73,7 +73,12 @@ pub enum Items<'a> {
     Numbers(Chunk<'a>),
     /// Strings, to be hashed.
     Texts(&'a dyn Texts),
+    /// Strings that are hashed already: the [`bucket`] of each, [`NULL`] for null.
+    Hashed(&'a [u32]),
 }
+
+/// What stands for a null among hashes of strings, which have at most 30 bits.
+pub const NULL: u32 = u32::MAX;
 
 impl Items<'_> {
     /// Returns the number of items, those that no row has included.
@@ -81,7 +86,13 @@ impl Items<'_> {
         match self {
             Items::Numbers(c) => c.values().len(),
             Items::Texts(t) => t.len(),
+            Items::Hashed(h) => h.len(),
         }
+    }
+
+    /// Returns whether they are strings, hashed or not.
+    pub fn are_texts(&self) -> bool {
+        matches!(self, Items::Texts(_) | Items::Hashed(_))
     }
 
     /// Returns whether there are none.
@@ -137,6 +148,13 @@ pub struct SparseRows<'a> {
     pub features: ListColumn<'a>,
     /// The value of each feature, in the same order.
     pub values: Option<ListColumn<'a>>,
+}
+
+impl SparseRows<'_> {
+    /// Returns whether the features are strings.
+    pub fn holds_texts(&self) -> bool {
+        self.features.chunks.iter().any(|chunk| chunk.items.are_texts())
+    }
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ impl Part<'_> {
         let rows = self.chunk.validity.is_none_or(|v| self.rows.clone().all(|i| !unset(&v, i) || self.slots(i).is_empty()));
         let items = match self.chunk.items {
             Items::Numbers(c) => c.validity().is_none_or(|v| self.all().all(|i| !unset(&v, i))),
-            Items::Texts(_) => true,
+            Items::Texts(_) | Items::Hashed(_) => true,
         };
         rows && items
     }

@@ -4,7 +4,7 @@ use super::part::Part;
 use super::{FeatureNumbers, Piece, Starts};
 use crate::column::{Chunk, Column, FeatureType, Values};
 use crate::error::{Error, Result};
-use crate::learners::linear::rows::{Items, ListColumn, Offsets, bucket};
+use crate::learners::linear::rows::{Items, ListColumn, NULL, Offsets, bucket};
 use crate::learners::linear::vectors::each;
 use crate::pages::{self, Zero};
 use crate::parallel::thread_pool::ThreadPool;
@@ -13,9 +13,6 @@ use std::sync::Mutex;
 
 /// Items that a thread reads at a time.
 const BLOCK: usize = 1 << 16;
-
-/// A null string; no hash of 30 bits is that.
-const NULL: u32 = u32::MAX;
 
 /// The columns that a piece is read from.
 pub(super) struct PieceReader<'r, 'a> {
@@ -32,11 +29,20 @@ impl<'a> PieceReader<'_, 'a> {
             self.check_lengths(keys, v)?;
         }
         let hashed = match (keys.chunk.items, hash_bits) {
-            (Items::Texts(_), None) => return Err(Error::column(&self.features.name, "holds strings where feature numbers are expected")),
+            (Items::Texts(_) | Items::Hashed(_), None) => {
+                return Err(Error::column(&self.features.name, "holds strings where feature numbers are expected"));
+            }
             (Items::Numbers(_), Some(_)) => return Err(Error::column(&self.features.name, "holds numbers where strings are expected")),
             (Items::Texts(texts), Some(bits)) => {
                 let all = keys.all();
-                Some(self.fill(all.len(), |i| texts.get(all.start + i).map_or(NULL, |t| bucket(t, bits))))
+                Some(Cow::Owned(self.fill(all.len(), |i| texts.get(all.start + i).map_or(NULL, |t| bucket(t, bits)))))
+            }
+            (Items::Hashed(hashes), Some(bits)) => {
+                let own = &hashes[keys.all()];
+                if own.iter().any(|hash| *hash != NULL && *hash >> bits != 0) {
+                    return Err(Error::column(&self.features.name, format!("holds hashes of more than {bits} bits")));
+                }
+                Some(Cow::Borrowed(own))
             }
             (Items::Numbers(_), None) => None,
         };
@@ -60,10 +66,10 @@ impl<'a> PieceReader<'_, 'a> {
         let (keys, largest) = match (hashed, keys.chunk.items) {
             (Some(hashed), _) => {
                 let largest = self.check_numbers(keys, &hashed, &mut [], |x| x)?;
-                (FeatureNumbers::Narrow(hashed.into()), largest)
+                (FeatureNumbers::Narrow(hashed), largest)
             }
             (None, Items::Numbers(chunk)) => self.numbers(keys, chunk.values())?,
-            (None, Items::Texts(_)) => (FeatureNumbers::Narrow(Cow::Borrowed(&[])), 0),
+            (None, Items::Texts(_) | Items::Hashed(_)) => (FeatureNumbers::Narrow(Cow::Borrowed(&[])), 0),
         };
         let values = values.map(|v| self.amounts(v)).transpose()?;
         Ok(Piece { starts, base, keys, values, largest })
@@ -257,7 +263,7 @@ impl<'a> PieceReader<'_, 'a> {
                 return Ok((key != NULL).then_some(key as u64));
             }
             (None, Items::Numbers(chunk)) => chunk,
-            (None, Items::Texts(_)) => return Ok(None),
+            (None, Items::Texts(_) | Items::Hashed(_)) => return Ok(None),
         };
         if chunk.validity().is_some_and(|v| !v.get(at)) {
             return Ok(None);
