@@ -11,6 +11,7 @@ use taiga_core::error::Result;
 use taiga_core::learners::linear as core;
 use taiga_core::model::fitted::{FittedModel, no_rounds};
 use taiga_core::shap::{Explanation, Terms};
+use taiga_core::spill::SpillFolder;
 
 pub use taiga_core::learners::linear::*;
 
@@ -107,6 +108,67 @@ pub fn fit_together(
     }
     check_present(&params.device)?;
     core::fit_together(input, params, own, &Chosen::new(of_process(&params.device)?, monitor), monitor)
+}
+
+/// Fits as [`fit()`] does, to a table whose lists and dense columns come in batches, and have no rows in `input`. They are read once, and kept in
+/// memory or in files of `spill`: 8 bytes a row, 4 a feature number or string, 4 a value, 4 or 8 a cell of a dense column. The model has the bytes
+/// of the fit to the whole table, whatever the batches.
+///
+/// # Errors
+/// As [`fit()`]; those of [`KeptRows::read`](core::KeptRows::read).
+///
+/// ```
+/// use taiga_engine::dataset::{Quiet, Target, labels::Labels};
+/// use taiga_engine::column::{Chunk, Column, Values};
+/// use taiga_engine::learners::linear::{
+///     Input, Items, LinearParams, ListChunk, ListColumn, Offsets, RowBatches, SparseRows, fit, fit_in_batches,
+/// };
+///
+/// // Row i has the features i and i + 1, modulo 9.
+/// let numbers: Vec<i32> = (0..200).flat_map(|row| [row % 9, (row + 1) % 9]).collect();
+/// let lists = |numbers| {
+///     let offsets = Offsets::Fixed { width: 2, rows: <[i32]>::len(numbers) / 2 };
+///     let chunk = ListChunk { offsets, validity: None, items: Items::Numbers(Chunk::new(Values::I32(numbers), None)) };
+///     SparseRows { features: ListColumn { name: "tokens".into(), chunks: vec![chunk] }, values: None }
+/// };
+///
+/// /// The rows, 30 at a time.
+/// struct Batches<'a, L>(&'a [i32], L);
+///
+/// impl<'a, L: Fn(&'a [i32]) -> SparseRows<'a> + Sync> RowBatches for Batches<'a, L> {
+///     fn read(
+///         &self,
+///         visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> taiga_engine::Result<()>,
+///     ) -> taiga_engine::Result<()> {
+///         self.0.chunks(60).try_for_each(|numbers| visit(Some(&(self.1)(numbers)), &[]))
+///     }
+/// }
+///
+/// let codes: Vec<u32> = (0..200).map(|row| u32::from(row % 9 > 4)).collect();
+/// let input = |sparse| Input {
+///     sparse: Some(sparse),
+///     dense: vec![],
+///     target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+///     held_out: None,
+/// };
+/// let params = LinearParams::default();
+/// // The table has no lists: they come in batches.
+/// let model = fit_in_batches(&input(lists(&[])), &params, &Batches(&numbers, lists), None, &Quiet)?;
+/// assert!(model.to_bytes() == fit(&input(lists(&numbers)), &params, &Quiet)?.to_bytes());
+/// # Ok::<(), taiga_engine::Error>(())
+/// ```
+pub fn fit_in_batches(
+    input: &core::Input<'_>,
+    params: &core::LinearParams,
+    source: &dyn core::RowBatches,
+    spill: Option<&SpillFolder>,
+    monitor: &dyn Monitor,
+) -> Result<core::LinearModel> {
+    check_present(&params.device)?;
+    let kept = core::KeptRows::read(input, params, source, spill, monitor)?;
+    fit(&kept.input(input), params, monitor)
 }
 
 /// Models of sparse logistic regression.

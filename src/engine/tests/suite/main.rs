@@ -62,6 +62,7 @@ mod forest {
 mod linear {
     mod batches;
     mod envelope;
+    mod kept_rows;
     mod lbfgs;
     mod problem;
     mod together;
