@@ -248,8 +248,7 @@ impl Parts {
     pub fn of_all_rows(&self, categorical: &[String], gather: impl Fn(&Series) -> PolarsResult<Series>) -> PolarsResult<Parts> {
         let is_narrow = |s: &Series| columns::is_listed(s.dtype()) || categorical.iter().any(|c| c == s.name().as_str());
         let features = self.features.iter().map(|s| if is_narrow(s) { gather(s) } else { Ok(s.clone()) });
-        let stays = |s: &Series| s.name().strip_prefix(ROLE).is_some_and(|role| SPARSE.contains(&role));
-        let of_role = |s: &Series| if stays(s) { Ok(s.clone()) } else { gather(s) };
+        let of_role = |s: &Series| if is_sparse(s) { Ok(s.clone()) } else { gather(s) };
         Ok(Parts {
             roles: self.roles.iter().map(of_role).collect::<PolarsResult<_>>()?,
             target: gather(&self.target)?,
@@ -274,19 +273,20 @@ impl Parts {
         })
     }
 
-    /// The parts of a table some of whose features come in batches and have no rows here: `empty` are all columns without rows, `kept` the
-    /// roles and the features that are kept `whole`, in their order.
+    /// The parts of a table some of whose features, and the lists of sparse rows, come in batches and have no rows here: `empty` are all columns
+    /// without rows, `kept` the other roles and the features that are kept `whole`, in their order.
     ///
     /// # Errors
     /// As [`new`](Parts::new), and where `kept` has other features.
     pub fn in_batches(empty: &Series, kept: &Series, whole: &[bool]) -> PolarsResult<Self> {
-        let Fields { columns, computed, structs, .. } = Fields::new(empty)?;
+        let Fields { roles, columns, computed, structs } = Fields::new(empty)?;
         let kept = Parts::new(std::slice::from_ref(kept))?;
         let mut own = kept.features.iter().cloned();
         let feature = |(s, whole): (Series, &bool)| if *whole { own.next() } else { Some(s) };
         let features: Option<Vec<Series>> = columns.into_iter().zip(whole).map(feature).collect();
         let features = features.ok_or_else(|| errors::data("what is kept of the frame has other columns than it"))?;
-        Ok(Parts { features, computed, structs, own: Some(0), ..kept })
+        let roles = kept.roles.iter().cloned().chain(roles.into_iter().filter(is_sparse)).collect();
+        Ok(Parts { roles, features, computed, structs, own: Some(0), ..kept })
     }
 
     /// The parts of an expression's input.
@@ -440,6 +440,14 @@ impl Fields {
         Ok(input.struct_()?.fields_as_series().into_iter().filter(|s| !is_role(s)).collect())
     }
 
+    /// The fields of the input that are no features.
+    ///
+    /// # Errors
+    /// For anything but a struct.
+    pub fn of_roles(input: &Series) -> PolarsResult<Vec<Series>> {
+        Ok(input.struct_()?.fields_as_series().into_iter().filter(is_role).collect())
+    }
+
     /// The columns in one of [these](Fields::of_features).
     ///
     /// # Errors
@@ -470,6 +478,11 @@ impl Fields {
 /// Whether a field of the input is no feature.
 fn is_role(field: &Series) -> bool {
     field.name().starts_with(ROLE) && !field.name().starts_with(COMPUTED)
+}
+
+/// Whether a field of the input is one of the lists of sparse rows, which may be of some rows where all else is of all.
+pub fn is_sparse(field: &Series) -> bool {
+    field.name().strip_prefix(ROLE).is_some_and(|role| SPARSE.contains(&role))
 }
 
 /// Columns, and whether they come from the structs of what was computed.

@@ -14,8 +14,9 @@ use crate::together::Together;
 use polars::prelude::*;
 use taiga_engine::dataset::OwnRows;
 use taiga_engine::learners::linear;
-use taiga_engine::learners::linear::{Input, LinearModel, LinearParams};
+use taiga_engine::learners::linear::{Input, LinearModel, LinearParams, RowBatches};
 use taiga_engine::losses::LossKind;
+use taiga_engine::spill::SpillFolder;
 
 /// Whose target's classes are looked for.
 const BY: &str = "a logistic regression";
@@ -45,24 +46,29 @@ fn fit(parts: &Parts, params: LinearParams, kwargs: &FitKwargs, wanted: Wanted) 
     }
     let given = params.clone();
     let description = || Description::new("fit_sparse_lr", &given.to_json(), None);
-    kwargs.with_others(parts, wanted, &[], description, |parts, own| fit_own(parts, params, kwargs, wanted, own))
+    kwargs.with_others(parts, wanted, &[], description, |parts, own| fit_with(parts, params, kwargs, wanted, Rows::Here(own)))
 }
 
-/// Fits a model on one table, of whose lists and dense columns these are the `own` rows, where there are others.
-fn fit_own(
-    parts: &Parts,
-    mut params: LinearParams,
-    kwargs: &FitKwargs,
-    wanted: Wanted,
-    own: Option<OwnRows<'_>>,
-) -> PolarsResult<LinearModel> {
+/// Where the lists and dense columns of a table are.
+pub enum Rows<'a> {
+    /// In the table; these rows of it, where the others are in other processes.
+    Here(Option<OwnRows<'a>>),
+    /// In batches, kept in files of a folder if there is one.
+    InBatches(&'a dyn RowBatches, Option<&'a SpillFolder>),
+}
+
+/// Fits a model on one table, whose lists and dense columns are where `rows` says.
+///
+/// # Errors
+/// What is wrong with the table, and the engine's.
+pub fn fit_with(parts: &Parts, mut params: LinearParams, kwargs: &FitKwargs, wanted: Wanted, rows: Rows<'_>) -> PolarsResult<LinearModel> {
     let target = TargetColumn::new(&parts.target, LossKind::Multiclass, BY, params.positive.as_ref())?;
     let dense = parts.features(&[])?;
-    let (indices, values) = (parts.one("indices")?, parts.one("values")?);
-    for series in indices.iter().chain(&values) {
-        parts.check_own_length(series)?;
-    }
-    let sparse = indices.as_ref().map(|indices| Lists::new(indices, values.as_ref())).transpose()?;
+    let list = |role: &str| {
+        let series = parts.one(role)?;
+        series.iter().try_for_each(|series| parts.check_own_length(series)).map(|()| series)
+    };
+    let sparse = Lists::of(list)?;
     let weight = parts.weight()?;
     let held_out = HeldOut::new(parts, params.needing_held_out().next(), wanted)?.map(|h| h.marks);
     // A row of lists is about as much work as 64 numbers.
@@ -78,8 +84,11 @@ fn fit_own(
     };
     let fitted = match wanted {
         Wanted::Model => {
-            let own = own.unwrap_or(OwnRows::whole(parts.target.len()));
-            linear::fit_together(&input, &params, own, &Watch::new("fit_sparse_lr", "passes", kwargs.progress))
+            let watch = Watch::new("fit_sparse_lr", "passes", kwargs.progress);
+            match rows {
+                Rows::Here(own) => linear::fit_together(&input, &params, own.unwrap_or(OwnRows::whole(parts.target.len())), &watch),
+                Rows::InBatches(source, spill) => linear::fit_in_batches(&input, &params, source, spill, &watch),
+            }
         }
         Wanted::Constant => linear::constant(&input, &params),
     };

@@ -17,6 +17,15 @@ pub struct Lists {
 }
 
 impl Lists {
+    /// Of the columns of a table, whose `indices` and `values` the function gives; none where there are no `indices`.
+    ///
+    /// # Errors
+    /// The function's; as [`Lists::new`].
+    pub fn of(column: impl Fn(&str) -> PolarsResult<Option<Series>>) -> PolarsResult<Option<Self>> {
+        let (indices, values) = (column("indices")?, column("values")?);
+        indices.map(|indices| Lists::new(&indices, values.as_ref())).transpose()
+    }
+
     /// Of a column of lists of feature numbers or strings, or of structs of a feature and its value; and of one
     /// of lists of values.
     ///

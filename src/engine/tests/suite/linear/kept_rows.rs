@@ -131,7 +131,7 @@ impl Drawn {
 fn batches_change_no_byte() {
     let folder = SpillFolder::new(std::env::temp_dir()).ok();
     let (mut same, mut faults) = (0, 0);
-    for seed in 0..cases(100) {
+    for seed in 0..cases(80) {
         let drawn = Drawn::new(seed);
         let (input, dice) = (drawn.input(), &mut Dice::new(seed));
         let params = LinearParams { n_threads: Some(1 + seed as u32 % 3), ..params(drawn.params.clone()) };
@@ -152,7 +152,7 @@ fn batches_change_no_byte() {
         }
     }
     println!("{same} equal fits, {faults} equal errors");
-    assert!(same > 50 && faults > 10, "{same}, {faults}");
+    assert!(same > 40 && faults > 8, "{same}, {faults}");
 }
 
 /// Proves that a fit of dense columns alone may come in batches, and that what the target tells is told before a row is read.

@@ -1,0 +1,136 @@
+//! The learners that fit in batches: their parameters, what they do not do in batches, and their fits.
+
+use super::passes::Passes;
+use crate::fit::{FitKwargs, OnError, Wanted};
+use crate::linear::Rows;
+use crate::schema::InputSchema;
+use crate::{errors, forest, gbdt, linear};
+use polars::prelude::*;
+use serde::Deserialize;
+use taiga_engine::dataset::BatchedTable;
+use taiga_engine::device::DeviceSet;
+use taiga_engine::learners::boosting::{BoostingParams, FitOptions};
+use taiga_engine::learners::forest::ForestParams;
+use taiga_engine::learners::forest::params::Splitter;
+use taiga_engine::learners::linear::LinearParams;
+use taiga_engine::spill::SpillFolder;
+
+/// The learners that fit in batches, as functions are called.
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Learner {
+    FitGbdt,
+    FitForest,
+    FitSparseLr,
+}
+
+impl Learner {
+    pub(super) fn function(self) -> &'static str {
+        match self {
+            Learner::FitGbdt => "fit_gbdt",
+            Learner::FitForest => "fit_forest",
+            Learner::FitSparseLr => "fit_sparse_lr",
+        }
+    }
+}
+
+/// A learner's parameters.
+pub(super) enum Params {
+    Gbdt(Box<BoostingParams>),
+    Forest(ForestParams),
+    SparseLr(LinearParams),
+}
+
+impl Params {
+    /// The parameters of a fit, held against the type of its input.
+    pub(super) fn checked(learner: Learner, input: &DataType, kwargs: &FitKwargs) -> PolarsResult<Params> {
+        match learner {
+            Learner::FitGbdt => gbdt::checked(input, kwargs).map(|params| Params::Gbdt(Box::new(params))),
+            Learner::FitForest => forest::checked(input, kwargs).map(Params::Forest),
+            Learner::FitSparseLr => linear::checked(input, kwargs).map(Params::SparseLr),
+        }
+    }
+
+    pub(super) fn categorical(&self) -> &[String] {
+        match self {
+            Params::Gbdt(params) => &params.categorical,
+            Params::Forest(params) => &params.categorical,
+            Params::SparseLr(_) => &[],
+        }
+    }
+
+    pub(super) fn device(&self) -> &str {
+        match self {
+            Params::Gbdt(params) => &params.device,
+            Params::Forest(params) => &params.device,
+            Params::SparseLr(params) => &params.device,
+        }
+    }
+
+    /// About what a fit keeps of each value that comes in batches, in bytes.
+    pub(super) fn value_bytes(&self) -> u64 {
+        match self {
+            Params::Gbdt(_) => 1,
+            Params::Forest(_) => 2,
+            Params::SparseLr(_) => 8,
+        }
+    }
+
+    /// Fits to a table some of whose columns come in the batches of `passes`; the model's bytes.
+    pub(super) fn fit(&self, passes: &Passes<'_>, spill: Option<&SpillFolder>) -> PolarsResult<Vec<u8>> {
+        let Passes { parts, begun, .. } = passes;
+        let (kwargs, wanted) = (&begun.kwargs, Wanted::Model);
+        let table = BatchedTable::new(passes, begun.batched(), parts.target.len(), spill);
+        let batches = (!table.batches().columns().is_empty()).then(|| table.batches());
+        match self {
+            Params::Gbdt(params) => {
+                let options = FitOptions { batches, ..FitOptions::default() };
+                let mut model = gbdt::fit_with(parts, BoostingParams::clone(params), kwargs, wanted, options)?;
+                model.provenance.metadata = kwargs.metadata()?;
+                Ok(model.to_bytes())
+            }
+            Params::Forest(params) => {
+                let mut forest = forest::fit_with(parts, params.clone(), kwargs, wanted, (None, batches))?;
+                forest.provenance.metadata = kwargs.metadata()?;
+                Ok(forest.to_bytes())
+            }
+            Params::SparseLr(params) => {
+                let mut model = linear::fit_with(parts, params.clone(), kwargs, wanted, Rows::InBatches(passes, spill))?;
+                model.provenance.metadata = kwargs.metadata()?;
+                Ok(model.to_bytes())
+            }
+        }
+    }
+}
+
+/// What a fit is asked for that is not done in batches: an error's text, naming the parameter.
+pub(super) fn problem(kwargs: &FitKwargs, params: &Params, fields: &InputSchema, init_model: bool) -> PolarsResult<Option<String>> {
+    let not_yet =
+        |name: &str, what: &str| Ok(Some(format!("parameter `{name}`: {what} is not fitted in batches yet: leave out `batches`")));
+    if init_model {
+        return not_yet("init_model", "what goes on from a model");
+    }
+    if kwargs.snapshot.is_some() {
+        return not_yet("snapshot", "what keeps its state");
+    }
+    if kwargs.collective.is_some() {
+        return not_yet("collective", "a table that lies in several processes");
+    }
+    if kwargs.on_error == OnError::Constant {
+        return not_yet("on_error", "\"constant\"");
+    }
+    if fields.has("row_key") {
+        return not_yet("row_key", "a table in the order of its keys");
+    }
+    if let Params::Forest(ForestParams { splitter: splitter @ (Splitter::Exact | Splitter::Random), .. }) = params {
+        let splitter = if *splitter == Splitter::Exact { "exact" } else { "random" };
+        return not_yet("splitter", &format!("{splitter:?}, which ranks all values of a feature,"));
+    }
+    let device = params.device();
+    let is_gpu = matches!(DeviceSet::parse(device).map_err(errors::compute)?, DeviceSet::Cuda(_));
+    // Rows of sparse logistic regression are kept as they are, and then fitted as any.
+    if is_gpu && !matches!(params, Params::SparseLr(_)) {
+        return not_yet("device", &format!("{device:?}: a table on a GPU"));
+    }
+    Ok(None)
+}

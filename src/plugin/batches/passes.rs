@@ -1,0 +1,131 @@
+//! Passes over a frame that Python runs in batches.
+
+use super::{BatchedFit, Begun, locked};
+use crate::columns::{self, Numbers};
+use crate::errors;
+use crate::fit::{COMPUTED, Fields, Parts, is_sparse};
+use crate::lists::Lists;
+use crate::monitor::Watch;
+use polars::prelude::*;
+use pyo3::exceptions::PyStopIteration;
+use pyo3::prelude::*;
+use std::sync::Mutex;
+use taiga_engine::dataset::{FeatureBatches, Monitor};
+use taiga_engine::learners::linear::{RowBatches, SparseRows};
+use taiga_engine::parallel::interrupt;
+use taiga_engine::{Error, column};
+
+/// The passes over a frame that Python makes.
+pub(super) struct Passes<'a> {
+    pub(super) fit: &'a BatchedFit,
+    pub(super) begun: &'a Begun,
+    pub(super) parts: &'a Parts,
+    /// What is called for each pass, and gives an iterator that takes rows at each step.
+    pub(super) feed: &'a Py<PyAny>,
+    /// What Python has raised.
+    pub(super) raised: Mutex<Option<PyErr>>,
+}
+
+/// A pass that is under way; it ends where this is dropped.
+struct Pass(Py<PyAny>);
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        // What goes wrong when a generator is closed is nobody's to know.
+        let _ = Python::try_attach(|py| self.0.call_method0(py, "close").map(drop));
+    }
+}
+
+impl Passes<'_> {
+    /// Keeps what Python has raised, to be raised again.
+    fn noted(&self, error: PyErr) -> Error {
+        let text = error.to_string();
+        *locked(&self.raised) = Some(error);
+        Error::Data(text)
+    }
+
+    /// The rows of the next batch; none where there are no more.
+    fn next(&self, pass: &Pass) -> taiga_engine::Result<Option<Series>> {
+        interrupt::poll();
+        let step = Python::attach(|py| match pass.0.call_method0(py, "__next__") {
+            Ok(_) => Ok(true),
+            Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(false),
+            Err(error) => Err(error),
+        });
+        match step {
+            Ok(true) => Ok(locked(&self.fit.taken).take()),
+            Ok(false) => Ok(None),
+            Err(error) => Err(self.noted(error)),
+        }
+    }
+
+    /// Checks that what is kept whole is the same in these rows as in those from `first` on.
+    fn check_kept(&self, batch: &Fields, first: usize) -> PolarsResult<()> {
+        let features = batch.columns.iter().zip(&self.begun.whole).filter(|(_, whole)| **whole).map(|(s, _)| s);
+        let kept = self.parts.features.iter().zip(&self.begun.whole).filter(|(_, whole)| **whole).map(|(s, _)| s);
+        let roles = |roles: &'_ [Series]| roles.iter().filter(|s| !is_sparse(s)).cloned().collect::<Vec<Series>>();
+        let here: Vec<Series> = roles(&batch.roles).iter().chain(features).cloned().collect();
+        let kept: Vec<Series> = roles(self.parts.roles()).iter().chain(kept).map(|s| s.slice(first as i64, batch.rows())).collect();
+        let (here, kept) = (columns::unnest(&here)?, columns::unnest(&kept)?);
+        for (here, kept) in here.iter().zip(&kept) {
+            if here.dtype() != kept.dtype() || !here.equals_missing(kept) {
+                let name = here.name().trim_start_matches(COMPUTED);
+                return Err(errors::data(format!(
+                    "parameter `batches`: the frame gives other values of column `{name}`, or the same in another order, than before: a fit \
+                     in batches reads the frame several times, and it has to give the same rows in the same order each time. Sort it, or \
+                     write it to a file first"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a pass: calls `visit` with each batch, and those of its features that come in batches.
+    fn read(&self, visit: &mut dyn FnMut(&Fields, &[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
+        let pass = Python::attach(|py| self.feed.call0(py)).map_err(|error| self.noted(error))?;
+        let (pass, rows) = (Pass(pass), self.parts.target.len());
+        let watch = Watch::new(self.begun.learner.function(), "rows read", self.begun.kwargs.progress);
+        let (mut first, mut is_target) = (0, rows > 0);
+        let target = &self.parts.target;
+        let named = self.parts.features.iter().position(|s| s.name() == target.name() && s.dtype() == target.dtype());
+        let named = named.filter(|index| !self.begun.whole[*index]);
+        while let Some(batch) = self.next(&pass)? {
+            let batch = Fields::new(&batch).map_err(errors::through)?;
+            let len = batch.rows();
+            // More rows than there were are told by the engine.
+            if first + len <= rows {
+                self.check_kept(&batch, first).map_err(errors::through)?;
+            }
+            if let Some(index) = named {
+                is_target &= batch.columns[index].equals_missing(&target.slice(first as i64, len));
+            }
+            let numbers = batch.columns.iter().zip(&self.begun.whole).filter(|(_, whole)| !**whole);
+            let numbers = numbers.map(|(s, _)| Numbers::feature(s)).collect::<PolarsResult<Vec<_>>>().map_err(errors::through)?;
+            visit(&batch, &numbers.iter().map(Numbers::column).collect::<Vec<_>>())?;
+            first += len;
+            watch.round(first.min(rows) as u32, rows as u32, None);
+        }
+        match named {
+            Some(_) if is_target => Err(errors::through(Parts::target_is_feature(target))),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl FeatureBatches for Passes<'_> {
+    fn read(&self, visit: &mut dyn FnMut(&[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
+        self.read(&mut |_, numbers| visit(numbers))
+    }
+}
+
+impl RowBatches for Passes<'_> {
+    fn read(
+        &self,
+        visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[column::Column<'_>]) -> taiga_engine::Result<()>,
+    ) -> taiga_engine::Result<()> {
+        self.read(&mut |batch, numbers| {
+            let lists = Lists::of(|role| batch.one(role)).map_err(errors::through)?;
+            visit(lists.as_ref().map(Lists::rows).as_ref(), numbers)
+        })
+    }
+}
