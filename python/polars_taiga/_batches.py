@@ -65,10 +65,11 @@ class _Fit:
         models = [pl.lit(None, dtype=pl.Binary) for _ in call.models]
         begin = _plugin.whole("batches_begin", [pl.col(_INPUT), *models], kwargs)
         whole = pl.DataFrame(schema=schema).select(begin).to_series().to_list()
-        # Computed features are told by their place, others by their names.
-        computed = {f"__taiga_computed_{i}": expr for i, expr in enumerate(call.columns)}
-        kept = [computed[name] if name in computed else pl.col(name) for name in whole]
-        self.kept = pl.struct([*kept, *call.parts]).alias(_INPUT)
+        # Computed features are told by their place, others by their names; roles by theirs.
+        known = {f"__taiga_computed_{i}": expr for i, expr in enumerate(call.columns)}
+        known.update({part.meta.output_name(): part for part in call.parts})
+        named = {name: known.get(name, pl.col(name)) for name in whole if not name.startswith("__taiga_selected_")}
+        self.kept = pl.struct(list(named.values())).alias(_INPUT)
         self.read = pl.struct([*call.columns, *call.parts]).alias(_INPUT)
 
     def made(self) -> tuple[bool, bytes | None]:

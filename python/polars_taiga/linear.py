@@ -187,29 +187,36 @@ def fit_sparse_lr(
     >>> numbers.taiga.fit_sparse_lr("liked", "i").coefficients().columns
     ['feature', 'name', 'class', 'coefficient']
     """
+    roles = {"weight": weight, "eval": eval, "row_key": row_key}
+    return linear_call(target, (indices, values), dense, roles, params, collective, progress, on_error, metadata).expr()
+
+
+def linear_call(
+    target: IntoColumn,
+    lists: tuple[IntoColumn | None, IntoColumn | None],
+    dense: IntoColumns | None,
+    roles: Mapping[str, IntoColumns | None],
+    params: Mapping[str, object],
+    collective: Collective | None,
+    progress: bool | None,
+    on_error: OnError,
+    metadata: Metadata | None,
+) -> _fit.Call:
+    """What a fit reads, and what is said of it; what is wrong with it is raised. `lists`: `indices` and `values`."""
     problems = _fit.Problems("fit_sparse_lr")
     columns = [] if dense is None else _fit.features(problems, target, (dense,))
-    if indices is None and (values is not None or not columns) and not problems.found:
+    if lists[0] is None and (lists[1] is not None or not columns) and not problems.found:
         text = "fit_sparse_lr: there are no features; name the column of lists, `indices`, or columns, `dense`"
         problems.found.append((False, text))
-    held_out = eval is not None
+    held_out = roles["eval"] is not None
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
-    roles: dict[str, IntoColumns | None] = {
-        "target": target,
-        "indices": indices,
-        "values": values,
-        "weight": weight,
-        "eval": eval,
-        "row_key": row_key,
-    }
-    own = _fit.call(
+    return _fit.call(
         problems,
         columns,
-        roles,
+        {"target": target, "indices": lists[0], "values": lists[1], **roles},
         text,
         progress=progress,
         on_error=on_error,
         metadata=metadata,
         training=_fit.Training(collective=collective),
     )
-    return own.expr()

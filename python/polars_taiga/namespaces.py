@@ -30,7 +30,7 @@ from polars_taiga.encoding import (
 from polars_taiga.forest import ForestParams, fit_forest, forest_call
 from polars_taiga.gbdt import GbdtParams, fit_call, fit_gbdt
 from polars_taiga.importance import ImportanceParams, importance
-from polars_taiga.linear import LinearParams, fit_sparse_lr
+from polars_taiga.linear import LinearParams, fit_sparse_lr, linear_call
 from polars_taiga.model import Model
 from polars_taiga.predict import PredictParams, predict
 from polars_taiga.quantize import borders, quantize
@@ -585,6 +585,8 @@ class _Fits:
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
+        spill: str | PathLike[str] | None = None,
         engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model: ...
@@ -604,6 +606,8 @@ class _Fits:
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
+        spill: str | PathLike[str] | None = None,
         engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model | None: ...
@@ -623,29 +627,27 @@ class _Fits:
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
+        batches: Batches = False,
+        spill: str | PathLike[str] | None = None,
         engine: Engine = "auto",
         **params: Unpack[LinearParams],
     ) -> Model | None:
         """Fit by `tg.fit_sparse_lr`: collect the query of a lazy frame, and return the model; `None` where `on_error`
         makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
+
+        With `batches=True` the table is never in memory as a whole, and the model has the same bytes
+        (docs/larger_than_memory.md). The query is run in batches, as in `fit_gbdt`, and twice: once for the target and
+        whatever else stands beside the features, and once for `indices`, `values` and `dense`, of which the fit keeps
+        4 bytes a feature, 4 a value, 8 a row, and 4 or 8 a dense value. It has to give the same rows in the same order
+        both times. The device is any; `row_key`, `collective` and `on_error="constant"` are errors.
+        `batches="auto"`: as in `fit_gbdt`, where lists count as 512 bytes a row. `spill` is a folder for what is kept,
+        in mapped files, as in `fit_gbdt`.
         """
-        return self._fitted(
-            fit_sparse_lr(
-                target,
-                indices,
-                values,
-                dense=dense,
-                weight=weight,
-                eval=eval,
-                row_key=row_key,
-                on_error=on_error,
-                collective=collective,
-                progress=progress,
-                metadata=metadata,
-                **params,
-            ),
-            engine,
+        roles = {"weight": weight, "eval": eval, "row_key": row_key}
+        call = linear_call(
+            target, (indices, values), dense, roles, params, collective, progress, on_error, metadata
         )
+        return self._fitted_in(BatchesCall(call, batches, spill), engine)
 
     @overload
     def fit_target_encoder(
