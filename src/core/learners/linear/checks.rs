@@ -41,19 +41,17 @@ fn check_columns_of(input: &Input<'_>, own: Option<usize>) -> Result<usize> {
         return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
     };
     let rows = codes.len();
-    let lists = input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len()));
-    let features: Vec<(&str, usize)> = lists.chain(input.dense.iter().map(|c| (c.name(), c.len()))).collect();
-    for (name, len) in features.iter().filter(|_| own.is_some_and(|own| own != rows)) {
-        if own != Some(*len) {
-            let here = own.unwrap_or(rows);
-            return Err(Error::column(*name, format!("has {len} rows where this process has {here} of the table")));
+    let beside = || format!("the target `{}` has {rows}", input.target_name);
+    if let Some(own) = own {
+        let lists = input.sparse.iter().map(|s| (s.features.name.as_str(), s.features.len()));
+        let mut features = lists.chain(input.dense.iter().map(|c| (c.name(), c.len())));
+        if let Some((name, len)) = features.find(|(_, len)| *len != own) {
+            let others = if own == rows { beside() } else { format!("this process has {own} of the table") };
+            return Err(Error::column(name, format!("has {len} rows where {others}")));
         }
     }
-    let features = features.into_iter().filter(|_| own == Some(rows));
-    for (name, len) in features.chain(input.weight.iter().map(|c| (c.name(), c.len()))) {
-        if len != rows {
-            return Err(Error::column(name, format!("has {len} rows where the target `{}` has {rows}", input.target_name)));
-        }
+    if let Some(weight) = input.weight.as_ref().filter(|weight| weight.len() != rows) {
+        return Err(Error::column(weight.name(), format!("has {} rows where {}", weight.len(), beside())));
     }
     Ok(rows)
 }
