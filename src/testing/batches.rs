@@ -5,7 +5,7 @@ use std::ops::Range;
 use taiga_engine::Result;
 use taiga_engine::column::{Column, FeatureType};
 use taiga_engine::dataset::{BatchedTable, Batches, FeatureBatches};
-use taiga_engine::learners::linear::{Input, ListChunk, ListColumn, Offsets, RowBatches, SparseRows};
+use taiga_engine::learners::linear::{Input, ListChunk, ListColumn, Offsets, RowBatches, SparseRows, VisitRows};
 use taiga_engine::spill::SpillFolder;
 
 /// The numeric features of a table in batches that end at `ends`.
@@ -59,7 +59,7 @@ fn some_lists<'a>(chunk: &ListChunk<'a>, rows: &Range<usize>) -> ListChunk<'a> {
 }
 
 impl RowBatches for RowParts<'_> {
-    fn read(&self, visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> Result<()>) -> Result<()> {
+    fn read(&self, visit: &mut VisitRows<'_>) -> Result<()> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         starts.zip(&self.ends).try_for_each(|(start, end)| {
             let (sparse, dense) = self.rows(start..*end);

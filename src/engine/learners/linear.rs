@@ -119,9 +119,9 @@ pub fn fit_together(
 ///
 /// ```
 /// use taiga_engine::dataset::{Quiet, Target, labels::Labels};
-/// use taiga_engine::column::{Chunk, Column, Values};
+/// use taiga_engine::column::{Chunk, Values};
 /// use taiga_engine::learners::linear::{
-///     Input, Items, LinearParams, ListChunk, ListColumn, Offsets, RowBatches, SparseRows, fit, fit_in_batches,
+///     Input, Items, LinearParams, ListChunk, ListColumn, Offsets, RowBatches, SparseRows, VisitRows, fit, fit_in_batches,
 /// };
 ///
 /// // Row i has the features i and i + 1, modulo 9.
@@ -136,10 +136,7 @@ pub fn fit_together(
 /// struct Batches<'a, L>(&'a [i32], L);
 ///
 /// impl<'a, L: Fn(&'a [i32]) -> SparseRows<'a> + Sync> RowBatches for Batches<'a, L> {
-///     fn read(
-///         &self,
-///         visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> taiga_engine::Result<()>,
-///     ) -> taiga_engine::Result<()> {
+///     fn read(&self, visit: &mut VisitRows<'_>) -> taiga_engine::Result<()> {
 ///         self.0.chunks(60).try_for_each(|numbers| visit(Some(&(self.1)(numbers)), &[]))
 ///     }
 /// }

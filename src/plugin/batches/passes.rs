@@ -11,7 +11,7 @@ use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use std::sync::Mutex;
 use taiga_engine::dataset::{FeatureBatches, Monitor};
-use taiga_engine::learners::linear::{RowBatches, SparseRows};
+use taiga_engine::learners::linear::{RowBatches, VisitRows};
 use taiga_engine::parallel::interrupt;
 use taiga_engine::{Error, column};
 
@@ -119,10 +119,7 @@ impl FeatureBatches for Passes<'_> {
 }
 
 impl RowBatches for Passes<'_> {
-    fn read(
-        &self,
-        visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[column::Column<'_>]) -> taiga_engine::Result<()>,
-    ) -> taiga_engine::Result<()> {
+    fn read(&self, visit: &mut VisitRows<'_>) -> taiga_engine::Result<()> {
         self.read(&mut |batch, numbers| {
             let lists = Lists::of(|role| batch.one(role)).map_err(errors::through)?;
             visit(lists.as_ref().map(Lists::rows).as_ref(), numbers)

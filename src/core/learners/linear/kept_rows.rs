@@ -34,13 +34,16 @@ use crate::spill::{Array, SpillFolder};
 /// So many entries, rows or cells are a chunk.
 const CHUNK: usize = 4 << 20;
 
+/// What takes the lists and the dense columns of a batch.
+pub type VisitRows<'v> = dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> Result<()> + 'v;
+
 /// A source of a table's lists and dense columns.
 pub trait RowBatches: Sync {
     /// Calls `visit` with the lists and the dense columns of each batch, in order of the rows: the same columns in each, as many rows of each.
     ///
     /// # Errors
     /// Those of the source, and of `visit`.
-    fn read(&self, visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> Result<()>) -> Result<()>;
+    fn read(&self, visit: &mut VisitRows<'_>) -> Result<()>;
 }
 
 /// The rows of a table that came in batches.

@@ -32,7 +32,7 @@ pub mod vectors;
 pub mod whole;
 
 pub use fit::{constant, fit, fit_together};
-pub use kept_rows::{KeptRows, RowBatches};
+pub use kept_rows::{KeptRows, RowBatches, VisitRows};
 pub use model::LinearModel;
 pub use params::{LinearParams, Optimizer};
 pub use predict::Predictor;

@@ -88,7 +88,7 @@ impl Rows {
 }
 
 impl RowBatches for Rows {
-    fn read(&self, visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> Result<()>) -> Result<()> {
+    fn read(&self, visit: &mut VisitRows<'_>) -> Result<()> {
         let rows = self.offsets.len() - 1;
         (0..rows)
             .step_by(self.size)
@@ -143,7 +143,7 @@ fn what_is_kept_is_narrow_where_it_can_be() {
     let check = |kept: &KeptRows, beside: &Input<'_>| {
         let wide = |chunk: &ListChunk<'_>| matches!(chunk.items, Items::Numbers(items) if matches!(items.values(), Values::U64(_)));
         let input = kept.input(beside);
-        let chunks: Vec<bool> = input.sparse.unwrap().features.chunks.iter().map(|chunk| wide(chunk)).collect();
+        let chunks: Vec<bool> = input.sparse.unwrap().features.chunks.iter().map(wide).collect();
         assert_eq!(chunks.iter().filter(|wide| **wide).count(), 1, "both rows are in one batch: {chunks:?}");
         let narrow = |column: usize| kept.dense.iter().filter(|b| matches!(b.chunk(column).values(), Values::F32(_))).count();
         let blocks = kept.dense.len();
@@ -211,7 +211,7 @@ fn other_rows_are_an_error() {
 
     struct Other(Rows, AtomicUsize);
     impl RowBatches for Other {
-        fn read(&self, visit: &mut dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> Result<()>) -> Result<()> {
+        fn read(&self, visit: &mut VisitRows<'_>) -> Result<()> {
             self.1.fetch_add(1, Ordering::Relaxed);
             self.0.of(0..ROWS, |_, dense| visit(None, dense))
         }
