@@ -644,9 +644,7 @@ class _Fits:
         in mapped files, as in `fit_gbdt`.
         """
         roles = {"weight": weight, "eval": eval, "row_key": row_key}
-        call = linear_call(
-            target, (indices, values), dense, roles, params, collective, progress, on_error, metadata
-        )
+        call = linear_call(target, (indices, values), dense, roles, params, collective, progress, on_error, metadata)
         return self._fitted_in(BatchesCall(call, batches, spill), engine)
 
     @overload
