@@ -210,8 +210,10 @@ def test_what_is_not_done_in_batches_is_said(frame: pl.DataFrame) -> None:
     assert auto == frame.taiga.fit_sparse_lr("yes", "words", row_key="id")
     with pytest.raises(ValueError, match=r"parameter `spill`: .*add batches=True"):
         lazy.taiga.fit_sparse_lr("yes", "words", spill="/tmp")
-    with pytest.raises(TypeError, match="batches"):
+    with pytest.raises(TypeError, match=r"batches.*lf.taiga.fit_gbdt, fit_forest and fit_sparse_lr"):
         tg.fit_sparse_lr("yes", "words", batches=True)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match=r"spill.*lf.taiga.fit_gbdt and fit_sparse_lr with batches=True"):
+        tg.fit_sparse_lr("yes", "words", spill="/tmp")  # type: ignore[call-arg]
 
 
 @needs_batches

@@ -115,9 +115,13 @@ const NOTES: &[(&[&str], &str)] = &[
         "held-out rows are marked by an expression: eval=pl.int_range(pl.len()) % 10 == 0 holds out a tenth",
     ),
     (
-        &["batches", "spill"],
-        "it is an argument of lf.taiga.fit_gbdt, which runs the query in batches: an expression has all rows before it begins, and no \
-         other fit reads a frame so yet",
+        &["batches"],
+        "it is an argument of frames, of lf.taiga.fit_gbdt, fit_forest and fit_sparse_lr, which run the query in batches: an expression has \
+         all rows before it begins",
+    ),
+    (
+        &["spill"],
+        "it is an argument of frames, of lf.taiga.fit_gbdt and fit_sparse_lr with batches=True: a folder for what a fit keeps of each row",
     ),
     (&["init_model"], "it is an argument of `fit_gbdt` and of no other fit: a model whose trees come first"),
     (
