@@ -14,9 +14,12 @@ use taiga_engine::cuda::linear::probe::pass_times;
 use taiga_engine::dataset::{Monitor, Quiet, Target};
 use taiga_engine::device::with_device;
 use taiga_engine::learners::applied::{AppliedModel, ModelRows, Output};
-use taiga_engine::learners::linear::{FAMILY, Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit};
+use taiga_engine::learners::linear::{
+    FAMILY, Input, Items, LinearModel, LinearParams, ListChunk, ListColumn, Offsets, SparseRows, fit, fit_in_batches,
+};
 use taiga_engine::shap::Terms;
 use taiga_testing::Dice;
+use taiga_testing::batches::RowParts;
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::linear::{Table, assert_error, labels, lists, params};
 
@@ -94,6 +97,23 @@ fn batches(dice: &mut Dice, rows: usize) -> Vec<Value> {
             json!({ "optimizer": optimizer, "epochs": 2, "batch": batch, "l1": l1, "l2": l2, "seed": dice.below(9) })
         })
         .collect()
+}
+
+/// Proves that rows which come in batches give the bytes of the CPU's fit to the whole table.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn rows_in_batches() {
+    gpu();
+    for (seed, base) in configurations(6).into_iter().enumerate() {
+        let mut table = table(5_000, 300, 12, 2, seed % 2 == 0, seed as u64);
+        table.dense = vec![(0..5_000).map(f64::from).collect(), (0..5_000).map(|row| 1.0 / f64::from(row + 1)).collect()];
+        let input = table.input();
+        let (parts, beside) = RowParts::of(&input, vec![10, 10, 2_000, 5_000]);
+        let mut on_gpu = base.clone();
+        on_gpu["device"] = json!("cuda");
+        let made = fit_in_batches(&beside, &params(on_gpu), &parts, None, &Quiet).expect("a model");
+        assert!(made.to_bytes() == on("cpu", &table, &base).to_bytes(), "{base}: the bytes differ");
+    }
 }
 
 /// Proves equal bytes on tables of one row and more, of all optimizers: two classes and several, with values and without, dense columns, weights, rows
