@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from hypothesis import strategies as st
 from polars_taiga import _batches, linear
 
 from tests import test_row_key
-from tests.test_batches import needs_batches
+from tests.signals import WAIT_FOR_OUR_HANDLER
+from tests.test_batches import INTERRUPTED, needs_batches
 
 # Columns, and parameters.
 FITS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -275,3 +278,21 @@ def test_progress_shows(frame: pl.DataFrame, capfd: pytest.CaptureFixture[str]) 
     frame.lazy().taiga.fit_sparse_lr("yes", "words", optimizer="sgd", epochs=2, batches=400, progress=True)
     told = [line.split(" in ")[0] for line in capfd.readouterr().err.splitlines()]
     assert told == ["fit_sparse_lr 1500/1500 rows read", "fit_sparse_lr 2/2 passes"]
+
+
+@needs_batches
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says which library a signal goes to")
+def test_ctrl_c_ends_a_pass(tmp_path: Path) -> None:
+    """By KeyboardInterrupt alone; no file is left."""
+    fit = 'lazy.select(pl.concat_list("x"), y=pl.col("y") > 40).taiga.fit_sparse_lr("y", "x", '
+    script = INTERRUPTED.replace('lazy.taiga.fit_gbdt("y", "x", rounds=rounds, ', fit)
+    assert fit in script
+    run = subprocess.run(
+        [sys.executable, "-c", WAIT_FOR_OUR_HANDLER + script, str(tmp_path), "pass"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.stdout.split() == ["KeyboardInterrupt", "again"], run.stderr
+    assert run.returncode == 0, run.stderr
+    assert list(tmp_path.iterdir()) == []
