@@ -90,9 +90,32 @@ impl TreeParams {
         self.policy == Policy::Symmetric && (self.split.min_data_in_leaf > 0 || self.split.min_child_weight > 0.0)
     }
 
-    /// Returns whether exact row counts are needed besides the hessian sums.
-    pub fn counts_rows(&self) -> bool {
-        self.split.min_data_in_leaf > 0 || self.split.path_smooth > 0.0 || self.level_limits()
+    /// Returns what splits ask of a node's rows besides their sums.
+    pub fn row_counts(&self) -> RowCounts {
+        if self.split.min_data_in_leaf > 0 || self.split.path_smooth > 0.0 {
+            RowCounts::Exact
+        } else if self.level_limits() {
+            RowCounts::Presence
+        } else {
+            RowCounts::None
+        }
+    }
+}
+
+/// What the search for splits asks of a node's rows besides the sums of their derivatives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowCounts {
+    None,
+    /// Whether there are any. Where every row has a positive hessian, the hessians' sum tells.
+    Presence,
+    /// How many there are.
+    Exact,
+}
+
+impl RowCounts {
+    /// Returns whether rows are counted.
+    pub fn any(self) -> bool {
+        self != RowCounts::None
     }
 }
 

@@ -36,12 +36,12 @@ impl CpuTrees<'_> {
         let quantizer = self.quantizer()?;
         let shards: Vec<_> = self.shards.iter().map(read).collect();
         let shards: Vec<&Shard> = shards.iter().map(|s| &**s).collect();
-        let lanes = self.shared.as_ref().map(|shared| shared.lanes);
+        let lanes = self.tree_context(quantizer).lanes();
         // Kept from level to level: memory that was just taken costs more to touch than these numbers to add.
         let mut room = write(&self.exchanged);
         for (index, (group, pending)) in self.groups.iter().zip(pending).enumerate().filter(|(_, (g, _))| g.open) {
             let merge = Merge { pending, slots: group.used_slots * group.outputs, shards: &shards, quantizer, lanes };
-            let numbers = |feature: usize| group.dense[feature].1 * if self.count_rows { 3 } else { 2 };
+            let numbers = |feature: usize| group.dense[feature].1 * if self.row_counts.any() { 3 } else { 2 };
             let parts = parts(group, pending.len(), numbers);
             let all = parts.last().map_or(0, |last| last.end);
             if room.len() < all {
@@ -52,7 +52,7 @@ impl CpuTrees<'_> {
             self.pool.step(|t| {
                 for Job { numbers, feature, pending } in write(&jobs[t]).iter_mut() {
                     let (column, n) = group.dense[*feature];
-                    sum_bins(numbers, (index, column, n), pending, &merge, self.count_rows);
+                    sum_bins(numbers, (index, column, n), pending, &merge, self.row_counts.any());
                 }
             });
             drop(jobs);

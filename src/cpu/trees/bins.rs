@@ -6,6 +6,16 @@ use super::histogram::{expand, unpack};
 use taiga_core::learners::boosting::layout::Stored;
 use taiga_core::tree::split::Sums;
 
+/// What the count is of rows whose statistics are at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    None,
+    /// The hessians' sum ([`super::gradient_quantizer::GradientQuantizer::new`]).
+    Hessians,
+    /// The number of rows.
+    Rows,
+}
+
 /// A feature's bins in one node.
 #[derive(Clone, Copy)]
 pub enum NodeBins<'a> {
@@ -14,7 +24,7 @@ pub enum NodeBins<'a> {
     /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
     Packed { bins: &'a [u64], counted: bool },
     /// No bins, but the few rows themselves, with their packed statistics and the feature's codes.
-    Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counted: bool },
+    Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counts: Counts },
     /// Sums of all codes but one, the default, whose sums are what the others leave of the total.
     Sparse(SparseBins<'a>),
 }
@@ -34,7 +44,21 @@ pub enum NodeHistogram<'a> {
     },
 }
 
-/// Returns a packed statistic, or a sum of some, as sums.
+impl Counts {
+    /// Returns the sum of some rows' packed statistics as sums.
+    #[inline(always)]
+    pub fn sums(self, packed: u64, rows: usize) -> Sums {
+        let (gradient, hessian) = unpack(packed);
+        let count = match self {
+            Counts::None => 0,
+            Counts::Hessians => hessian,
+            Counts::Rows => rows as i64,
+        };
+        Sums { gradient, hessian, count }
+    }
+}
+
+/// Returns a sum of packed statistics as sums.
 #[inline(always)]
 fn sums(bin: u64, counted: bool) -> Sums {
     let (gradient, hessian) = unpack(bin);
@@ -50,7 +74,7 @@ impl NodeBins<'_> {
                 Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
             }
             NodeBins::Packed { bins, counted } => sums(bins[bin], *counted),
-            NodeBins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, bin..bin + 1),
+            NodeBins::Rows { rows, statistics, codes, counts } => rows_total(rows, statistics, codes, *counts, bin..bin + 1),
             NodeBins::Sparse(sparse) => sparse.at(bin),
         }
     }
@@ -84,7 +108,7 @@ impl NodeBins<'_> {
     #[inline(always)]
     pub fn total(&self, range: std::ops::Range<usize>) -> Sums {
         match self {
-            NodeBins::Rows { rows, statistics, codes, counted } => rows_total(rows, statistics, codes, *counted, range),
+            NodeBins::Rows { rows, statistics, codes, counts } => rows_total(rows, statistics, codes, *counts, range),
             _ => range.fold(Sums::default(), |a, i| a + self.at(i)),
         }
     }
@@ -168,9 +192,10 @@ impl SparseBins<'_> {
 
 /// Returns the sums over the rows with codes inside a range.
 #[inline(always)]
-fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, range: std::ops::Range<usize>) -> Sums {
+fn rows_total(rows: &[u32], statistics: &[u32], codes: &[u8], counts: Counts, range: std::ops::Range<usize>) -> Sums {
     let inside = rows.iter().zip(statistics).filter(|(r, _)| range.contains(&(codes[**r as usize] as usize)));
-    sums(inside.fold(0, |a, (_, s)| expand(*s).wrapping_add(a)), counted)
+    let (packed, n) = inside.fold((0u64, 0), |(sum, n), (_, s)| (expand(*s).wrapping_add(sum), n + 1));
+    counts.sums(packed, n)
 }
 
 /// Returns a bit for each of up to 64 numbers: whether it is not zero.
@@ -269,8 +294,12 @@ pub struct BorderSums {
     pub missing: Sums,
     /// Zeros, where rows are not counted.
     pub count: [i64; MAX_BINS],
+    /// Whether rows are counted by their hessians.
+    pub by_hessians: bool,
     /// Packed bins, all zero between uses.
     scratch: [u64; MAX_BINS],
+    /// The rows of these.
+    rows: [u32; MAX_BINS],
     /// Packed sums up to each bin.
     packed: [i64; MAX_BINS],
 }
@@ -278,6 +307,7 @@ pub struct BorderSums {
 impl BorderSums {
     pub fn new() -> BorderSums {
         BorderSums {
+            by_hessians: false,
             len: 0,
             missing: Sums::default(),
             bin: [0; MAX_BINS],
@@ -285,6 +315,7 @@ impl BorderSums {
             hessian: [0; MAX_BINS],
             count: [0; MAX_BINS],
             scratch: [0; MAX_BINS],
+            rows: [0; MAX_BINS],
             packed: [0; MAX_BINS],
         }
     }
@@ -298,7 +329,7 @@ impl BorderSums {
         match bins {
             NodeBins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
             NodeBins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
-            NodeBins::Rows { rows, statistics, codes, counted } => self.fill_rows(rows, statistics, codes, *counted, first),
+            NodeBins::Rows { rows, statistics, codes, counts } => self.fill_rows(rows, statistics, codes, *counts, first),
             NodeBins::Sparse(sparse) => self.fill_sparse(sparse, first),
         }
     }
@@ -380,18 +411,19 @@ impl BorderSums {
     }
 
     #[inline(always)]
-    fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counted: bool, first: usize) {
+    fn fill_rows(&mut self, rows: &[u32], statistics: &[u32], codes: &[u8], counts: Counts, first: usize) {
         // Bins that are only visited where they are occupied, and left empty again.
         let mut occupied = [0u64; MAX_BINS.div_ceil(64)];
         let n = rows.len();
         for (row, statistic) in rows.iter().zip(&statistics[..n]) {
             let code = codes[*row as usize] as usize;
             self.scratch[code] = self.scratch[code].wrapping_add(expand(*statistic));
+            self.rows[code] += 1;
             occupied[code / 64] |= 1 << (code % 64);
         }
         let mut sum = Sums::default();
         if first > 0 && occupied[0] & 1 != 0 {
-            sum = sums(std::mem::take(&mut self.scratch[0]), counted);
+            sum = self.take_rows(0, counts);
             occupied[0] &= !1;
         }
         self.missing = sum;
@@ -399,11 +431,17 @@ impl BorderSums {
         for (word, mut bits) in occupied.into_iter().enumerate() {
             while bits != 0 {
                 let code = word * 64 + bits.trailing_zeros() as usize;
-                let bin = std::mem::take(&mut self.scratch[code]);
-                self.push(code, sums(bin, counted), &mut sum);
+                let of_bin = self.take_rows(code, counts);
+                self.push(code, of_bin, &mut sum);
                 bits &= bits - 1;
             }
         }
+    }
+
+    /// Returns the sums of a bin's rows, and leaves it empty.
+    #[inline(always)]
+    fn take_rows(&mut self, code: usize, counts: Counts) -> Sums {
+        counts.sums(std::mem::take(&mut self.scratch[code]), std::mem::take(&mut self.rows[code]) as usize)
     }
 
     #[inline(always)]

@@ -13,14 +13,12 @@ use taiga_core::tree::steps::SearchNode;
 /// Writes the sums of each category of a node to `out`.
 fn sums_of_bins(bins: &NodeBins<'_>, count: usize, out: &mut [Sums; MAX_BINS]) {
     match bins {
-        NodeBins::Rows { rows, statistics, codes, counted } => {
-            let mut packed = [0u64; MAX_BINS];
+        NodeBins::Rows { rows, statistics, codes, counts } => {
+            out[..count].fill(Sums::default());
             for (row, statistic) in rows.iter().zip(*statistics) {
-                let bin = &mut packed[codes[*row as usize] as usize];
-                *bin = bin.wrapping_add(expand(*statistic));
+                let of_code = &mut out[codes[*row as usize] as usize];
+                *of_code = *of_code + counts.sums(expand(*statistic), 1);
             }
-            let packed = NodeBins::Packed { bins: &packed, counted: *counted };
-            (0..count).for_each(|i| out[i] = packed.at(i));
         }
         _ => (0..count).for_each(|i| out[i] = bins.at(i)),
     }

@@ -1,6 +1,6 @@
 //! The search for the best split of each node, or of a level, among the features of one thread.
 
-use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram};
+use super::bins::{BorderSums, Counts, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
 use super::feature_share::{FeatureShare, Merge};
 use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, score, scores};
@@ -65,6 +65,7 @@ impl FeatureShare {
     ) -> Vec<Option<FoundSplit>> {
         let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
         let mut steps = BorderSums::new();
+        steps.by_hessians = self.counts == Counts::Hessians;
         let mut out = [0.0; MAX_BINS];
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
         let dense = if many_at_a_time(rules) { DENSE_NODE } else { 1 };
@@ -150,6 +151,7 @@ impl FeatureShare {
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
         let mut steps = BorderSums::new();
+        steps.by_hessians = self.counts == Counts::Hessians;
         let mut out = [0.0; MAX_BINS];
         let mut sums = [[0.0; MAX_BINS]; 2];
         let parent: f64 = parents.iter().sum();

@@ -1,6 +1,6 @@
 //! The features of one thread with their histograms in all nodes, which are merged from the shards' partial ones.
 
-use super::bins::{NodeBins, NodeHistogram, as_packed};
+use super::bins::{Counts, NodeBins, NodeHistogram, as_packed};
 use super::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use super::histogram::{MAX_ROWS, unpack};
 use super::lanes::Lanes;
@@ -40,7 +40,7 @@ pub struct Merge<'a> {
     pub slots: usize,
     pub shards: &'a [&'a Shard],
     pub quantizer: &'a GradientQuantizer,
-    /// The lanes of partial histograms, where several outputs share the tree.
+    /// The lanes of partial histograms' bins, where they have some.
     pub lanes: Option<Lanes>,
 }
 
@@ -61,6 +61,8 @@ pub struct FeatureShare {
     bins: Vec<usize>,
     slot_size: usize,
     counted: bool,
+    /// How rows are counted in the tree that grows.
+    pub(super) counts: Counts,
     /// Whether a slot holds packed bins, in the room of the gradients.
     packed: Vec<bool>,
     slots: Vec<i64>,
@@ -155,7 +157,20 @@ impl FeatureShare {
             starts.push(slot_size);
             slot_size += b * if counted { 3 } else { 2 };
         }
-        FeatureShare { features: mine, columns, sparse, group, first, starts, bins, slot_size, counted, packed: vec![], slots: vec![] }
+        FeatureShare {
+            features: mine,
+            columns,
+            sparse,
+            group,
+            first,
+            starts,
+            bins,
+            slot_size,
+            counted,
+            counts: Counts::None,
+            packed: vec![],
+            slots: vec![],
+        }
     }
 
     /// Frees the histograms.
@@ -206,7 +221,7 @@ impl FeatureShare {
                 None => self.slot_bins(slot, k),
             },
             NodeHistogram::Rows { rows, statistics, columns } => {
-                NodeBins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counted: self.counted }
+                NodeBins::Rows { rows, statistics, codes: columns.feature(self.features[k] - self.first), counts: self.counts }
             }
         }
     }
@@ -272,6 +287,11 @@ impl FeatureShare {
         for p in merge.pending {
             self.packed[p.smaller] = p.packed[0];
         }
+        self.counts = match self.counted {
+            true if merge.quantizer.planes.contains(&Plane::Count) => Counts::Rows,
+            true => Counts::Hessians,
+            false => Counts::None,
+        };
         self.sparse.merge(merge.pending, merge.slots, merge.shards, &merge.quantizer.planes);
         parents
     }

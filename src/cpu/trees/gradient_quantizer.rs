@@ -10,6 +10,7 @@ use taiga_core::collective::Collective;
 use taiga_core::error::Result;
 use taiga_core::numerics::fixed::{dither, factor, round_with, round64, single};
 use taiga_core::numerics::random::Random;
+use taiga_core::tree::params::RowCounts;
 use taiga_core::tree::split::Scales;
 
 /// The rows of a batch: blocks of rows are dealt to threads in these, and sums over rows in f64
@@ -26,6 +27,8 @@ pub struct Magnitudes {
     /// The largest absolute gradient and hessian, as their bits.
     pub gradient_bits: u32,
     pub hessian_bits: u32,
+    /// The least hessian of the rows that were drawn, likewise; 0 where it is not known.
+    pub least_hessian_bits: u32,
     /// For each batch, Σ |gradient| and Σ hessian.
     pub sums: Vec<(f64, f64)>,
 }
@@ -57,7 +60,27 @@ fn batch_magnitudes(gradient: &[f32], hessian: &[f32]) -> (u32, u32, f64, f64) {
     (g.0, h.0, g.1, h.1)
 }
 
+/// Returns the bits of the least hessian of the rows that were drawn: those whose `bag` is not 0.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn least_bits(hessian: &[f32], bag: Option<&[f32]>) -> u32 {
+    // Hessians are not negative, so their bits are in their order.
+    let Some(bag) = bag else { return hessian.iter().fold(u32::MAX, |least, h| least.min(h.to_bits())) };
+    hessian.iter().zip(bag).fold(u32::MAX, |least, (h, b)| least.min(if *b != 0.0 { h.to_bits() } else { u32::MAX }))
+}
+
 impl Magnitudes {
+    /// Returns the magnitudes of no rows. `least`: whether the least hessian is to be known.
+    pub fn of_none(least: bool) -> Magnitudes {
+        Magnitudes { least_hessian_bits: if least { u32::MAX } else { 0 }, ..Magnitudes::default() }
+    }
+
+    /// Takes the least hessian of one more batch in, where it is to be known.
+    pub fn add_least(&mut self, hessian: &[f32], bag: Option<&[f32]>) {
+        if self.least_hessian_bits > 0 {
+            self.least_hessian_bits = self.least_hessian_bits.min(least_bits(hessian, bag));
+        }
+    }
+
     /// Adds the magnitudes of one more batch.
     pub fn add_batch(&mut self, gradient: &[f32], hessian: &[f32]) {
         let (g, h, sum_g, sum_h) = batch_magnitudes(gradient, hessian);
@@ -82,9 +105,9 @@ impl Magnitudes {
     /// # Errors
     /// Those of the collective.
     pub fn complete(&mut self, collective: &dyn Collective) -> Result<()> {
-        let mut largest = [self.gradient_bits, self.hessian_bits];
+        let mut largest = [self.gradient_bits, self.hessian_bits, !self.least_hessian_bits];
         collective.max(&mut largest)?;
-        [self.gradient_bits, self.hessian_bits] = largest;
+        (self.gradient_bits, self.hessian_bits, self.least_hessian_bits) = (largest[0], largest[1], !largest[2]);
         let own: Vec<f64> = self.sums.iter().flat_map(|(gradient, hessian)| [*gradient, *hessian]).collect();
         self.sums = collective.gather(&own)?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         Ok(())
@@ -93,8 +116,9 @@ impl Magnitudes {
     /// Returns the magnitudes of all threads' rows: batch `b` was dealt to thread `b % threads`.
     pub fn merge(shards: Vec<Magnitudes>) -> Magnitudes {
         let batches = shards.iter().map(|s| s.sums.len()).sum();
-        let mut merged = Magnitudes { sums: Vec::with_capacity(batches), ..Magnitudes::default() };
+        let mut merged = Magnitudes { sums: Vec::with_capacity(batches), ..Magnitudes::of_none(true) };
         for s in &shards {
+            merged.least_hessian_bits = merged.least_hessian_bits.min(s.least_hessian_bits);
             merged.gradient_bits = merged.gradient_bits.max(s.gradient_bits);
             merged.hessian_bits = merged.hessian_bits.max(s.hessian_bits);
         }
@@ -133,10 +157,17 @@ pub struct GradientQuantizer {
 }
 
 impl GradientQuantizer {
-    /// Chooses planes and factors by the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not
-    /// drawn); `count`: rows are counted besides.
-    pub fn new(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, count: bool) -> GradientQuantizer {
-        GradientQuantizer::of_width(magnitudes, rows, unit_hessian, count, magnitudes.are_wide(rows, unit_hessian))
+    /// Chooses planes and factors by the magnitudes of `rows` rows. `unit_hessian`: each row's hessian is 1 (or 0 and not drawn).
+    ///
+    /// Whether there are rows is told by their hessians, without a plane of counts, where each of these is rounded to 1 at least.
+    pub fn new(magnitudes: &Magnitudes, rows: usize, unit_hessian: bool, row_counts: RowCounts) -> GradientQuantizer {
+        let wide = magnitudes.are_wide(rows, unit_hessian);
+        let mut made = GradientQuantizer::of_width(magnitudes, rows, unit_hessian, row_counts.any(), wide);
+        let least = f32::from_bits(magnitudes.least_hessian_bits) as f64;
+        if row_counts == RowCounts::Presence && least * made.factor.1 >= 1.0 {
+            made.planes.retain(|plane| *plane != Plane::Count);
+        }
+        made
     }
 
     /// Chooses planes, which are the same for all of several outputs, and the factors of each.
@@ -310,7 +341,7 @@ mod tests {
         let n = 40_000;
         let g: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin() * if i == 17 { 1.0 } else { 0.9 }).collect();
         let h: Vec<f32> = g.iter().map(|g| g * g * 0.25 + 1e-3).collect();
-        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, false, false);
+        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, false, RowCounts::None);
         assert_eq!(e.planes, vec![Plane::Both]);
         let mut out = vec![0u32; n];
         e.pack(&g, &h, random, 0, &mut [&mut out]);
@@ -334,7 +365,7 @@ mod tests {
         let mut g: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
         g[123] = 1e6;
         let h = vec![1.0f32; n];
-        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, true, true);
+        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, true, RowCounts::Exact);
         assert_eq!(e.planes, vec![Plane::Gradient, Plane::UnitHessian]);
         let mut out = vec![0u32; n];
         e.pack(&g, &h, random, 0, &mut [&mut out]);
@@ -343,7 +374,54 @@ mod tests {
         }
         assert!(e.scales().gradient < 1e-3);
         let h: Vec<f32> = g.iter().map(|g| g.abs()).collect();
-        assert_eq!(GradientQuantizer::new(&magnitudes(&g, &h), n, false, true).planes, vec![Plane::Gradient, Plane::Hessian, Plane::Count]);
+        let planes = GradientQuantizer::new(&magnitudes(&g, &h), n, false, RowCounts::Exact).planes;
+        assert_eq!(planes, vec![Plane::Gradient, Plane::Hessian, Plane::Count]);
+    }
+
+    /// Rows are counted by a plane of their own unless it is enough to know whether there are any and every row that was drawn has a
+    /// hessian of one unit at least, which rounding keeps.
+    #[test]
+    fn hessians_tell_whether_there_are_rows() {
+        let n = 2 * BATCH + 77;
+        let g = vec![1.0f32; n];
+        let h: Vec<f32> = (0..n).map(|i| if i == 0 { 1.0 } else { 0.25 + (i % 100) as f32 * 1e-3 }).collect();
+        let of = |h: &[f32], bag: Option<&[f32]>| {
+            let mut m = Magnitudes::of_none(true);
+            for (start, h) in (0..n).step_by(BATCH).zip(h.chunks(BATCH)) {
+                m.add_batch(&g[..h.len()], h);
+                m.add_least(h, bag.map(|bag| &bag[start..start + h.len()]));
+            }
+            m
+        };
+        let planes = |m: &Magnitudes, counts| GradientQuantizer::new(m, n, false, counts).planes;
+        let counted = vec![Plane::Both, Plane::Count];
+        assert_eq!(planes(&of(&h, None), RowCounts::Presence), vec![Plane::Both]);
+        assert_eq!(planes(&of(&h, None), RowCounts::Exact), counted);
+        assert_eq!(planes(&magnitudes(&g, &h), RowCounts::Presence), counted, "the least is not known");
+        // 1 becomes 32768 units, so this is half of one.
+        let mut small = h.clone();
+        small[n - 1] = 1.0 / 65_536.0;
+        assert_eq!(planes(&of(&small, None), RowCounts::Presence), counted);
+        small[n - 1] = 1.0 / 32_768.0;
+        assert_eq!(planes(&of(&small, None), RowCounts::Presence), vec![Plane::Both]);
+        let mut out = vec![0u32; n];
+        GradientQuantizer::new(&of(&small, None), n, false, RowCounts::Presence).pack(
+            &g,
+            &small,
+            Random::new(3, Purpose::Rounding, 5),
+            0,
+            &mut [&mut out],
+        );
+        assert!(out.iter().all(|packed| packed & 0xffff > 0));
+        // A row that was not drawn has none, and is in no node.
+        small[n - 1] = 0.0;
+        let mut bag = vec![1.0f32; n];
+        assert_eq!(planes(&of(&small, Some(&bag)), RowCounts::Presence), counted);
+        bag[n - 1] = 0.0;
+        assert_eq!(planes(&of(&small, Some(&bag)), RowCounts::Presence), vec![Plane::Both]);
+        let merged = Magnitudes::merge(vec![of(&h, None), of(&small, Some(&bag))]);
+        assert_eq!(f32::from_bits(merged.least_hessian_bits), 0.25);
+        assert_eq!(Magnitudes::merge(vec![of(&h, None), magnitudes(&g, &h)]).least_hessian_bits, 0);
     }
 
     /// The leaf sums are those of f64 to far below 16 bits' precision.
@@ -353,7 +431,7 @@ mod tests {
         let g: Vec<f32> = (0..n).map(|i| (i as f32 * 0.7).sin()).collect();
         let h: Vec<f32> = g.iter().map(|g| g.abs()).collect();
         let leaf: Vec<u16> = (0..n).map(|i| (i % 7) as u16).collect();
-        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, false, false);
+        let e = GradientQuantizer::new(&magnitudes(&g, &h), n, false, RowCounts::None);
         let mut sums = vec![(0, 0); 7];
         e.add_to_leaves(&g, &h, &leaf, &mut sums);
         for (l, sum) in sums.iter().enumerate() {

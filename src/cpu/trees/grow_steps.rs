@@ -57,7 +57,7 @@ impl CpuTrees<'_> {
             complete = vec![vec![]; pending.len()];
             &complete
         };
-        let lanes = self.shared.as_ref().map(|shared| shared.lanes);
+        let lanes = self.tree_context(quantizer).lanes();
         let found = self.pool.step(|t| {
             let summed = if self.replicated { &self.shards[t..t + 1] } else { &self.shards };
             let shards: Vec<_> = summed.iter().map(read).collect();
@@ -199,7 +199,8 @@ impl GrowSteps for CpuTrees<'_> {
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
         if self.presorted_search() == Some(Presorted::Lists) {
-            return Ok(write(&self.shards[0]).find_level_split(nodes, rules, &self.groups, &self.features));
+            let found = self.pool.step(|t| write(&self.shards[t]).find_level_split(nodes, rules, &self.groups, &self.features));
+            return Ok(found.into_iter().flatten().reduce(|a, b| if evaluate_splits::better(&b.0, &a.0) { b } else { a }));
         }
         if self.shared.is_some() {
             return self.find_shared_level_split(nodes, rules);

@@ -39,12 +39,86 @@ fn prefetch_far(p: *const u8) {
     let _ = p;
 }
 
+/// What a row adds to its bins: one word to each, or two side by side.
+trait Addend: Copy {
+    /// The words of a bin.
+    const WIDTH: usize;
+
+    /// Makes it of a packed statistic.
+    fn of(packed: u32) -> Self;
+
+    /// Adds it to a bin.
+    ///
+    /// # Safety
+    /// `bin` is readable and writable for `WIDTH` words.
+    unsafe fn add_to(self, bin: *mut u64);
+}
+
+/// A statistic.
+#[derive(Clone, Copy)]
+struct Single(u64);
+
+impl Addend for Single {
+    const WIDTH: usize = 1;
+
+    #[inline(always)]
+    fn of(packed: u32) -> Self {
+        Single(expand(packed))
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, bin: *mut u64) {
+        // SAFETY: the caller's promise.
+        unsafe { *bin = (*bin).wrapping_add(self.0) }
+    }
+}
+
+/// A statistic, and 1 for the row.
+#[derive(Clone, Copy)]
+struct Counted {
+    #[cfg(target_arch = "x86_64")]
+    words: std::arch::x86_64::__m128i,
+    #[cfg(not(target_arch = "x86_64"))]
+    words: [u64; 2],
+}
+
+impl Addend for Counted {
+    const WIDTH: usize = 2;
+
+    #[inline(always)]
+    fn of(packed: u32) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        // SAFETY: SSE2 is a part of x86-64.
+        let words = unsafe { std::arch::x86_64::_mm_set_epi64x(1, expand(packed) as i64) };
+        #[cfg(not(target_arch = "x86_64"))]
+        let words = [expand(packed), 1];
+        Counted { words }
+    }
+
+    #[inline(always)]
+    unsafe fn add_to(self, bin: *mut u64) {
+        // SAFETY: the caller's promise; neither the load nor the store asks for alignment.
+        #[cfg(target_arch = "x86_64")]
+        unsafe {
+            use std::arch::x86_64::{_mm_add_epi64, _mm_loadu_si128, _mm_storeu_si128};
+            _mm_storeu_si128(bin.cast(), _mm_add_epi64(_mm_loadu_si128(bin.cast()), self.words));
+        }
+        // SAFETY: the caller's promise.
+        #[cfg(not(target_arch = "x86_64"))]
+        unsafe {
+            for (i, word) in self.words.into_iter().enumerate() {
+                *bin.add(i) = (*bin.add(i)).wrapping_add(word);
+            }
+        }
+    }
+}
+
 /// Adds `addend` to the bins of one row's `G` codes.
 ///
 /// # Safety
 /// `row` is readable for `G` bytes and `bins` writable for `G * STRIDE` bins; `G` is a multiple of 4.
 #[inline(always)]
-unsafe fn add_row<const G: usize>(row: *const u8, addend: u64, bins: *mut u64) {
+unsafe fn add_row<const G: usize, A: Addend>(row: *const u8, addend: A, bins: *mut u64) {
     let mut k = 0;
     while k < G {
         let m = if G - k < 8 { G - k } else { 8 };
@@ -54,8 +128,7 @@ unsafe fn add_row<const G: usize>(row: *const u8, addend: u64, bins: *mut u64) {
                 if m == 8 { (row.add(k) as *const u64).read_unaligned() } else { (row.add(k) as *const u32).read_unaligned() as u64 };
             let mut j = 0;
             while j < m {
-                let bin = bins.add((k + j) * STRIDE + ((word >> (8 * j)) & 255) as usize);
-                *bin = (*bin).wrapping_add(addend);
+                addend.add_to(bins.add(((k + j) * STRIDE + ((word >> (8 * j)) & 255) as usize) * A::WIDTH));
                 j += 1;
             }
         }
@@ -87,13 +160,13 @@ impl KernelCall {
     ///
     /// # Panics
     /// When a slice is too short.
-    fn new(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) -> KernelCall {
+    fn new(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: Bins<'_>) -> KernelCall {
         let (list, first, len): (&[u32], usize, usize) = match rows {
             RowSelection::Range(first, len) => (&[], first, len),
             RowSelection::List(list, len) => (list, 0, len),
         };
         let total = block.rows();
-        assert!(bins.len() >= block.width * STRIDE && len <= MAX_ROWS);
+        assert!(bins.words.len() >= block.width * STRIDE * bins.width() && len <= MAX_ROWS);
         assert!(own.start <= own.end && own.end <= block.width && own.len().is_multiple_of(4));
         assert!(block.width <= block.stride && block.stride <= 32);
         assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
@@ -105,6 +178,7 @@ impl KernelCall {
                 debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
             }
         }
+        let words = own.start * STRIDE * bins.width();
         KernelCall {
             codes: block.bytes.as_slice().as_ptr().wrapping_add(own.start),
             stride: block.stride,
@@ -114,15 +188,29 @@ impl KernelCall {
             len,
             readable: list.len(),
             statistics: statistics.map_or(std::ptr::null(), |s| s.as_ptr()),
-            bins: bins[own.start * STRIDE..].as_mut_ptr(),
+            bins: bins.words[words..].as_mut_ptr(),
         }
+    }
+}
+
+/// The bins that rows are added to.
+pub struct Bins<'b> {
+    /// `[feature][code]`, features [`STRIDE`] codes apart.
+    pub words: &'b mut [u64],
+    /// Whether a bin is two words, of which the second counts its rows.
+    pub counted: bool,
+}
+
+impl Bins<'_> {
+    fn width(&self) -> usize {
+        if self.counted { Counted::WIDTH } else { Single::WIDTH }
     }
 }
 
 /// # Safety
 /// See [`add`]: it makes the [`KernelCall`] and has checked it.
 #[inline(always)]
-unsafe fn add_generic<const G: usize>(job: KernelCall) {
+unsafe fn add_generic<const G: usize, A: Addend>(job: KernelCall) {
     let KernelCall { codes, stride, embedded, rows, first, len, readable, statistics, bins } = job;
     // SAFETY: every row number is smaller than the block's rows and every pointer covers what the
     // job says (checked by `add`); prefetches may point anywhere.
@@ -134,14 +222,14 @@ unsafe fn add_generic<const G: usize>(job: KernelCall) {
                 for i in 0..len {
                     let row = codes.add((first + i) * stride);
                     prefetch_far(row.wrapping_add(next));
-                    add_row::<G>(row, expand(*statistics.add(i)), bins);
+                    add_row::<G, A>(row, A::of(*statistics.add(i)), bins);
                 }
             }
             (true, true) => {
                 for i in 0..len {
                     let row = codes.add((first + i) * stride);
                     prefetch_near(row.wrapping_add(1024));
-                    add_row::<G>(row, expand((row.add(embedded) as *const u32).read_unaligned()), bins);
+                    add_row::<G, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
                 }
             }
             (false, true) => {
@@ -150,11 +238,11 @@ unsafe fn add_generic<const G: usize>(job: KernelCall) {
                     prefetch_far(codes.wrapping_add(*rows.add(i + FAR) as usize * stride));
                     prefetch_near(codes.wrapping_add(*rows.add(i + NEAR) as usize * stride));
                     let row = codes.add(*rows.add(i) as usize * stride);
-                    add_row::<G>(row, expand((row.add(embedded) as *const u32).read_unaligned()), bins);
+                    add_row::<G, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
                 }
                 for i in ahead..len {
                     let row = codes.add(*rows.add(i) as usize * stride);
-                    add_row::<G>(row, expand((row.add(embedded) as *const u32).read_unaligned()), bins);
+                    add_row::<G, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
                 }
             }
             (false, false) => {
@@ -162,10 +250,10 @@ unsafe fn add_generic<const G: usize>(job: KernelCall) {
                 for i in 0..ahead {
                     prefetch_far(codes.wrapping_add(*rows.add(i + FAR) as usize * stride));
                     prefetch_near(codes.wrapping_add(*rows.add(i + NEAR) as usize * stride));
-                    add_row::<G>(codes.add(*rows.add(i) as usize * stride), expand(*statistics.add(i)), bins);
+                    add_row::<G, A>(codes.add(*rows.add(i) as usize * stride), A::of(*statistics.add(i)), bins);
                 }
                 for i in ahead..len {
-                    add_row::<G>(codes.add(*rows.add(i) as usize * stride), expand(*statistics.add(i)), bins);
+                    add_row::<G, A>(codes.add(*rows.add(i) as usize * stride), A::of(*statistics.add(i)), bins);
                 }
             }
         }
@@ -176,26 +264,26 @@ unsafe fn add_generic<const G: usize>(job: KernelCall) {
 /// As [`add_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_bmi<const G: usize>(job: KernelCall) {
+unsafe fn add_bmi<const G: usize, A: Addend>(job: KernelCall) {
     // SAFETY: the caller's promise.
-    unsafe { add_generic::<G>(job) }
+    unsafe { add_generic::<G, A>(job) }
 }
 
-/// The kernel for `width` codes a row: of a function for any processor and one for those with AVX2,
+/// The kernel for `width` codes a row and an addend: of a function for any processor and one for those with AVX2,
 /// BMI1 and BMI2.
 macro_rules! kernel {
-    ($width:expr, $generic:ident, $bmi:ident) => {{
+    ($width:expr, $addend:ty, $generic:ident, $bmi:ident) => {{
         macro_rules! pick {
             ($f:ident) => {
                 match $width {
-                    4 => $f::<4>,
-                    8 => $f::<8>,
-                    12 => $f::<12>,
-                    16 => $f::<16>,
-                    20 => $f::<20>,
-                    24 => $f::<24>,
-                    28 => $f::<28>,
-                    _ => $f::<32>,
+                    4 => $f::<4, $addend>,
+                    8 => $f::<8, $addend>,
+                    12 => $f::<12, $addend>,
+                    16 => $f::<16, $addend>,
+                    20 => $f::<20, $addend>,
+                    24 => $f::<24, $addend>,
+                    28 => $f::<28, $addend>,
+                    _ => $f::<32, $addend>,
                 }
             };
         }
@@ -220,16 +308,16 @@ pub enum RowSelection<'a> {
 }
 
 /// Adds the statistics of `rows` to the bins of their codes at bytes `own` of the block's rows
-/// ([`CodeBlock::codes_of`]): `bins[feature * STRIDE + code]`, the features counted inside the block. The statistics come in
-/// the order of the rows, or, without them, from the rows of the (first) block itself.
+/// ([`CodeBlock::codes_of`]), the features counted inside the block. The statistics come in the order of the rows, or, without them, from
+/// the rows of the (first) block itself.
 ///
 /// # Safety
 /// The first `len` row numbers of a list are smaller than the block's rows.
 ///
 /// # Panics
 /// When a slice is too short for the job.
-pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: &mut [u64]) {
-    let width = own.len();
+pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: Bins<'_>) {
+    let (width, counted) = (own.len(), bins.counted);
     if width == 0 || block.features.is_empty() {
         return;
     }
@@ -241,7 +329,8 @@ pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, 
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
     unsafe {
-        let kernel: unsafe fn(KernelCall) = kernel!(width, add_generic, add_bmi);
+        let kernel: unsafe fn(KernelCall) =
+            if counted { kernel!(width, Counted, add_generic, add_bmi) } else { kernel!(width, Single, add_generic, add_bmi) };
         kernel(job)
     }
 }
@@ -249,7 +338,7 @@ pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, 
 /// # Safety
 /// See [`add_near`], which has checked the job; its rows are a list.
 #[inline(always)]
-unsafe fn add_near_generic<const G: usize>((job, mut ahead): (KernelCall, Ahead)) {
+unsafe fn add_near_generic<const G: usize, A: Addend>((job, mut ahead): (KernelCall, Ahead)) {
     let KernelCall { codes, stride, embedded, rows, len, statistics, bins, .. } = job;
     // SAFETY: as in `add_generic`; row numbers are read up to the last one of the list.
     unsafe {
@@ -263,7 +352,7 @@ unsafe fn add_near_generic<const G: usize>((job, mut ahead): (KernelCall, Ahead)
             prefetch_near(codes.wrapping_add(soon as usize * stride));
             let row = codes.add(*rows.add(i) as usize * stride);
             let packed = if statistics.is_null() { (row.add(embedded) as *const u32).read_unaligned() } else { *statistics.add(i) };
-            add_row::<G>(row, expand(packed), bins);
+            add_row::<G, A>(row, A::of(packed), bins);
         }
     }
 }
@@ -272,9 +361,9 @@ unsafe fn add_near_generic<const G: usize>((job, mut ahead): (KernelCall, Ahead)
 /// As [`add_near_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_near_bmi<const G: usize>(job: (KernelCall, Ahead)) {
+unsafe fn add_near_bmi<const G: usize, A: Addend>(job: (KernelCall, Ahead)) {
     // SAFETY: the caller's promise.
-    unsafe { add_near_generic::<G>(job) }
+    unsafe { add_near_generic::<G, A>(job) }
 }
 
 /// Bytes that are prefetched while rows are added.
@@ -292,14 +381,18 @@ pub struct Ahead {
 ///
 /// # Panics
 /// As [`add`].
-pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32]>, bins: &mut [u64], ahead: Ahead) -> Ahead {
+pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32]>, bins: Bins<'_>, ahead: Ahead) -> Ahead {
     if block.features.is_empty() {
         return ahead;
     }
+    let counted = bins.counted;
     let job = KernelCall::new(block, 0..block.width, RowSelection::List(rows, rows.len()), statistics, bins);
     // SAFETY: the assertions of `KernelCall::new` and the caller's promise are the kernel's conditions.
     unsafe {
-        let kernel: unsafe fn((KernelCall, Ahead)) = kernel!(block.width, add_near_generic, add_near_bmi);
+        let kernel: unsafe fn((KernelCall, Ahead)) = match counted {
+            true => kernel!(block.width, Counted, add_near_generic, add_near_bmi),
+            false => kernel!(block.width, Single, add_near_generic, add_near_bmi),
+        };
         kernel((job, ahead));
     }
     Ahead { next: ahead.next.wrapping_add(128 * rows.len()), ..ahead }
@@ -348,10 +441,33 @@ mod tests {
                     let run = |rows: RowSelection, s: Option<&[u32]>| {
                         let mut bins = vec![0u64; l.width * STRIDE];
                         // SAFETY: the lists hold the block's rows.
-                        unsafe { add(&block, 0..l.width, rows, s, &mut bins) };
+                        unsafe { add(&block, 0..l.width, rows, s, Bins { words: &mut bins, counted: false }) };
                         let mut sums = vec![];
                         for f in 0..l.features.len() {
                             sums.extend(bins[f * STRIDE..f * STRIDE + 256].iter().map(|x| unpack(*x)));
+                        }
+                        // Bins that count their rows beside it have the same sums, in parts of the features too.
+                        let mut counted = vec![0u64; 2 * l.width * STRIDE];
+                        for own in [0..l.width / 8 * 4, l.width / 8 * 4..l.width] {
+                            // SAFETY: the lists hold the block's rows.
+                            unsafe { add(&block, own, rows, s, Bins { words: &mut counted, counted: true }) };
+                        }
+                        assert!(counted.chunks_exact(2).zip(&bins).all(|(pair, bin)| pair[0] == *bin));
+                        let n = match rows {
+                            RowSelection::Range(_, n) | RowSelection::List(_, n) => n as u64,
+                        };
+                        for f in 0..l.features.len() {
+                            let own = &counted[2 * f * STRIDE..2 * (f * STRIDE + 256)];
+                            assert_eq!(own.iter().skip(1).step_by(2).sum::<u64>(), n);
+                        }
+                        if let RowSelection::List(list, n) = rows {
+                            let mut near = [vec![0u64; l.width * STRIDE], vec![0u64; 2 * l.width * STRIDE]];
+                            let ahead = Ahead { next: std::ptr::null(), end: std::ptr::null() };
+                            for (words, counted) in near.iter_mut().zip([false, true]) {
+                                // SAFETY: the lists hold the block's rows.
+                                unsafe { add_near(&block, &list[..n], s, Bins { words, counted }, ahead) };
+                            }
+                            assert!(near[0] == bins && near[1] == counted);
                         }
                         sums
                     };
@@ -379,7 +495,7 @@ mod tests {
             let mut bins = vec![0u64; 4 * STRIDE];
             block.bytes.as_mut_slice().fill(0);
             // SAFETY: a range is checked.
-            unsafe { add(&block, 0..4, RowSelection::Range(0, MAX_ROWS), Some(&stats), &mut bins) };
+            unsafe { add(&block, 0..4, RowSelection::Range(0, MAX_ROWS), Some(&stats), Bins { words: &mut bins, counted: false }) };
             let expected = ((packed as i32 >> 16) as i64 * MAX_ROWS as i64, (packed & 0xffff) as i64 * MAX_ROWS as i64);
             assert_eq!(unpack(bins[0]), expected);
         }

@@ -79,6 +79,11 @@ impl Lanes {
         Lanes { outputs, halves, each, width }
     }
 
+    /// Returns the lanes of the one output of a tree by planes, where [`super::histogram`] adds statistics and counts side by side.
+    pub fn of_planes(planes: &[Plane]) -> Option<Lanes> {
+        (*planes == [Plane::Both, Plane::Count]).then(|| Lanes::new(1, planes, false))
+    }
+
     /// Returns where an output's plane is found, of which it has `p` before it.
     pub fn of(&self, output: usize, p: usize, plane: Plane) -> Lane {
         match plane {

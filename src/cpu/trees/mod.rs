@@ -48,6 +48,7 @@ use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
+use taiga_core::tree::params::RowCounts;
 use taiga_core::tree::steps::NodeId;
 
 /// Grows boosted trees on a pool's threads: the rows with their codes, the histograms, and the tree that grows.
@@ -67,7 +68,7 @@ pub struct CpuTrees<'a> {
     /// Where these rows stand among all rows of the table.
     of: RowShard<'a>,
     row_sampling: RowSampling,
-    count_rows: bool,
+    row_counts: RowCounts,
     /// How many outputs share each tree.
     outputs: usize,
     weighted: bool,
@@ -122,11 +123,10 @@ impl<'a> CpuTrees<'a> {
             (StoragePlan::dense(data.features, true), vec![])
         };
         let presorted = presorted::chosen(&data, &plan, n);
-        let walked = presorted == Some(Presorted::Walks);
-        let replicated = n > 1 && data.shard.is_whole() && data.batches.is_none() && (walked || replicates(rows, n, &plan));
+        let replicated = n > 1 && data.shard.is_whole() && data.batches.is_none() && (presorted.is_some() || replicates(rows, n, &plan));
         let grouped = GroupedRows::new(&mut data)?;
         let _reserved = needed::shards(&data, &plan, &exceptions, n, (replicated, presorted), grouped.as_ref())?;
-        let group = Group::new(data.features, plan, (0, 0), data.count_rows, n, data.shard.collective).shared_by(data.shared);
+        let group = Group::new(data.features, plan, (0, 0), data.row_counts.any(), n, data.shard.collective).shared_by(data.shared);
         let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let dealt = if replicated { (0, 1) } else { (t, n) };
@@ -159,7 +159,7 @@ impl<'a> CpuTrees<'a> {
             exchange(&shards);
         }
         if let Some(presorted) = presorted {
-            pool.step(|t| write(&shards[t]).sort_rows(0, data.features, 0, data.count_rows, presorted));
+            pool.step(|t| write(&shards[t]).sort_rows(0, data.features, 0, data.row_counts.any(), presorted));
         }
         let held_out = data.held_out.map_or(0, |h| h.iter().filter(|x| **x).count());
         Ok(CpuTrees {
@@ -174,7 +174,7 @@ impl<'a> CpuTrees<'a> {
             measures_all: data.measures_all,
             of: data.shard,
             row_sampling: data.row_sampling,
-            count_rows: data.count_rows,
+            row_counts: data.row_counts,
             outputs: data.shared,
             weighted: data.weight.is_some(),
             seed: data.seed,

@@ -5,8 +5,8 @@
 //! |---|---|---|
 //! | a node's rows | stand sorted by every feature, and are partitioned as the node is | are met in the order of all rows, in one walk a step for all nodes |
 //! | a step costs | what its nodes' rows cost, in short loops | what all rows cost, in long ones |
-//! | threads | one | each walks features of its own |
-//! | pays for | few columns, such as those of a model for each of many groups | many columns, of trees whose nodes are divided one by one |
+//! | threads | each has lists of features of its own | each walks features of its own |
+//! | pays for | few columns, such as those of a model for each of many groups; symmetric trees | many columns, of trees whose nodes are divided one by one |
 
 mod lists;
 mod shard;
@@ -32,23 +32,31 @@ pub enum SortedRows {
     Walks(SortedOrder),
 }
 
+/// Tables of so many features for each thread, and of up to so many values, are searched by sorted rows whatever the threads.
+const LEAST_FEATURES: usize = 64;
+const MOST_VALUES: usize = 1 << 28;
+
 /// Chooses how the trees of a fit by so many threads are searched, if not by histograms.
 pub fn chosen(data: &TrainingData<'_>, plan: &StoragePlan, threads: usize) -> Option<Presorted> {
     let (rows, features) = (data.target.len(), data.features.len());
     let values = rows.saturating_mul(features);
     // Subsets of categories are searched in histograms.
     let ordinal = features > 0 && data.features.iter().all(|f| !f.categories);
-    if !ordinal || !data.shard.is_whole() || data.shared > 1 {
+    // Nor are there lists of columns that several features share.
+    if !ordinal || !plan.sparse.is_empty() || !data.shard.is_whole() || data.shared > 1 {
         return None;
     }
-    if threads == 1 && rows <= lists::MOST_ROWS && values <= lists::MOST_VALUES {
+    if threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES {
         return Some(Presorted::Lists);
     }
     // Several threads share the columns, which do not come in batches then.
     let shared = threads == 1 || data.batches.is_none();
-    let many = features >= walks::LEAST_FEATURES * threads && values <= walks::MOST_VALUES;
-    let divided_alone = data.policy != Policy::Symmetric;
-    (rows <= walks::MOST_ROWS && many && shared && divided_alone && plan.sparse.is_empty()).then_some(Presorted::Walks)
+    let many = features >= LEAST_FEATURES * threads && values <= MOST_VALUES;
+    let (best, most_rows) = match data.policy {
+        Policy::Symmetric => (Presorted::Lists, lists::MOST_ROWS),
+        Policy::Depthwise | Policy::Leafwise => (Presorted::Walks, walks::MOST_ROWS),
+    };
+    (rows <= most_rows && many && shared).then_some(best)
 }
 
 /// Returns by code how many rows have a smaller one, which is the place of its first row in their order.

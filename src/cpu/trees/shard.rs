@@ -13,7 +13,7 @@ use super::dropouts::KeptTrees;
 use super::feature_groups::Group;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
 pub(crate) use super::histogram::expand;
-use super::lanes::SharedTree;
+use super::lanes::{Lanes, SharedTree};
 use super::partition::CodeTest;
 use super::presorted::{NodeSlots, Presorted};
 use taiga_core::collective::RowShard;
@@ -119,6 +119,16 @@ pub struct TreeContext<'a> {
 }
 
 impl TreeContext<'_> {
+    /// Returns whether a row's gradient and hessian are one word, and all else that it adds to a bin is 1.
+    pub fn is_narrow(&self) -> bool {
+        self.quantizer.planes[0] == Plane::Both && self.shared.is_none()
+    }
+
+    /// Returns the lanes that a bin of partial histograms has side by side; none where each plane has bins of its own.
+    pub fn lanes(&self) -> Option<Lanes> {
+        self.shared.map(|shared| shared.lanes).or_else(|| Lanes::of_planes(&self.quantizer.planes))
+    }
+
     /// Returns the groups whose features may split.
     pub fn open(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.groups.len()).filter(|g| self.groups[*g].open)
@@ -231,12 +241,14 @@ impl Shard {
         range
     }
 
-    /// Computes the exact maxima and the sums of the derivatives of the rows drawn.
-    pub fn magnitudes(&mut self, loss: &dyn Loss, output: usize) -> Magnitudes {
-        let mut magnitudes = Magnitudes::default();
+    /// Computes the exact maxima and the sums of the derivatives of the rows drawn; `least`: their least hessian too.
+    pub fn magnitudes(&mut self, loss: &dyn Loss, output: usize, least: bool) -> Magnitudes {
+        let mut magnitudes = Magnitudes::of_none(least);
         for batch in 0..self.batches() {
-            let n = self.derive(loss, output, batch, true).len();
+            let range = self.derive(loss, output, batch, true);
+            let n = range.len();
             magnitudes.add_batch(&self.gradient[..n], &self.hessian[..n]);
+            magnitudes.add_least(&self.hessian[..n], self.bag.as_ref().map(|bag| &bag[range]));
         }
         magnitudes
     }

@@ -9,8 +9,9 @@ use super::evaluate_splits::{FoundSplit, best_of};
 use super::feature_share::{Pending, split_pair};
 use super::gradient_quantizer::Plane;
 use super::histogram::unpack;
+use super::lanes::Lanes;
 use super::shard::Shard;
-use super::split_scores::{Context, first_largest, plain, plain_scores, score};
+use super::split_scores::{Context, TooSmall, first_largest, plain, plain_scores, score};
 use multiversion::multiversion;
 use std::ops::Range;
 use taiga_core::learners::boosting::layout::{SparseFeature, StoragePlan, Stored};
@@ -144,6 +145,7 @@ impl SparseBinShare {
             return;
         }
         self.planes = planes.to_vec();
+        let lanes = Lanes::of_planes(planes);
         let size = self.slot_size();
         if self.slots.len() < slots * size {
             self.slots.resize(slots * size, 0);
@@ -159,7 +161,8 @@ impl SparseBinShare {
                     }
                     for s in &self.bundled {
                         let merge = |bins: &[u64]| self.add(words, s.word, &bins[s.codes.clone()]);
-                        group.partial_bins(p.partial, (planes.len(), plane), None, s.column, s.codes.end, merge);
+                        let lane = lanes.map(|lanes| (lanes.of(0, plane, planes[plane]), lanes.width));
+                        group.partial_bins(p.partial, (planes.len(), plane), lane, s.column, s.codes.end, merge);
                     }
                 }
             }
@@ -303,6 +306,7 @@ fn plain_scores_of(single: &[Single], words: &[u64], lower: &[u64], total: Sums,
         let word = single.word as usize;
         (*gradient, *hessian) = if lower.is_empty() { unpack(words[word]) } else { (words[word] as i64, lower[word] as i64) };
     }
+    let too_small = TooSmall { divided: too_small, undivided: too_small };
     plain_scores(&scratch.gradient, &scratch.hessian, Sums::default(), total, rules, too_small, &mut scratch.scores);
 }
 

@@ -16,7 +16,13 @@ pub struct Context<'a> {
 /// Returns whether neither l1 nor counts nor monotone constraints play.
 #[inline(always)]
 pub fn plain(rules: &SplitRules) -> bool {
-    many_at_a_time(rules) && rules.l1 == 0.0 && rules.min_data_in_leaf == 0 && !rules.level_limits
+    is_plain_beside_limits(rules) && !rules.level_limits
+}
+
+/// Returns whether none of these plays, unless a level's limits ask whether there are rows.
+#[inline(always)]
+fn is_plain_beside_limits(rules: &SplitRules) -> bool {
+    many_at_a_time(rules) && rules.l1 == 0.0 && rules.min_data_in_leaf == 0
 }
 
 /// Returns whether the scores of many candidates are computed at once: under all rules but monotone constraints.
@@ -29,9 +35,10 @@ pub fn many_at_a_time(rules: &SplitRules) -> bool {
 /// the left: the sum of both children's scores. What follows in `out` has no meaning.
 #[inline(always)]
 pub fn scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
-    if plain(c.rules) {
+    if is_plain_beside_limits(c.rules) && (!c.rules.level_limits || steps.by_hessians) {
         let n = n.next_multiple_of(LANES);
-        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, c.too_small, &mut out[..n]);
+        let too_small = TooSmall { divided: if c.rules.level_limits { f64::NEG_INFINITY } else { c.too_small }, undivided: c.too_small };
+        plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, too_small, &mut out[..n]);
     } else if many_at_a_time(c.rules) {
         limited_scores(steps, missing, c, &mut out[..n.next_multiple_of(LANES)]);
     } else {
@@ -63,9 +70,27 @@ pub fn score(left: Sums, c: &Context<'_>) -> f64 {
     rules.leaf_score(gl, hl, wl) + rules.leaf_score(gr, hr, wr)
 }
 
-/// Computes [`score`] for many candidates at once, under [`plain`] rules.
+/// The scores of candidates with a child that is too small.
+#[derive(Clone, Copy)]
+pub struct TooSmall {
+    /// Where both children have hessians.
+    pub divided: f64,
+    /// Where one has none.
+    pub undivided: f64,
+}
+
+/// Computes [`score`] for many candidates at once, under [`plain`] rules, or where a level's limits are all that plays beside them and
+/// hessians tell whether there are rows.
 #[inline(always)]
-pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
+pub fn plain_scores(
+    gradient: &[i64],
+    hessian: &[i64],
+    missing: Sums,
+    total: Sums,
+    rules: &SplitRules,
+    too_small: TooSmall,
+    out: &mut [f64],
+) {
     let n = out.len();
     let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
     let (sg, sh, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l2, rules.min_child_weight);
@@ -76,7 +101,8 @@ pub fn plain_scores(gradient: &[i64], hessian: &[i64], missing: Sums, total: Sum
         let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
         let (dl, dr) = (hl + l2, hr + l2);
         let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
-        out[i] = if some & (hl >= least) & (hr >= least) { v } else { too_small };
+        let otherwise = if some { too_small.divided } else { too_small.undivided };
+        out[i] = if some & (hl >= least) & (hr >= least) { v } else { otherwise };
     }
 }
 
@@ -185,8 +211,13 @@ mod tests {
                 (steps.gradient[i], steps.hessian[i], steps.count[i]) = (sum.gradient, sum.hessian, sum.count);
             }
             steps.len = n;
-            let missing = Sums { gradient: below(9) - 4, hessian: below(3), count: below(2) };
-            let total = sum + Sums { gradient: below(9) - 4, hessian: below(30), count: below(8) };
+            let mut missing = Sums { gradient: below(9) - 4, hessian: below(3), count: below(2) };
+            let mut total = sum + Sums { gradient: below(9) - 4, hessian: below(30), count: below(8) };
+            steps.by_hessians = below(3) == 0;
+            if steps.by_hessians {
+                steps.count = steps.hessian;
+                (missing.count, total.count) = (missing.hessian, total.hessian);
+            }
             let c = Context {
                 rules: &rules,
                 total,

@@ -20,6 +20,7 @@ use taiga_core::numerics::random::{Purpose, Random};
 use taiga_core::numerics::reduce::weighted_quantile;
 use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::Tree;
+use taiga_core::tree::params::RowCounts;
 use taiga_core::tree::split::Sums;
 use taiga_core::tree::steps::NodeId;
 
@@ -61,12 +62,13 @@ impl CpuTrees<'_> {
 
     /// Returns how the derivatives of an output at the current scores become integers. `unit`: all hessians are 1.
     fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
-        Ok(GradientQuantizer::new(&self.magnitudes(loss, output)?, self.of.all, unit, self.count_rows))
+        Ok(GradientQuantizer::new(&self.magnitudes(loss, output)?, self.of.all, unit, self.row_counts))
     }
 
     /// Returns the magnitudes of an output's derivatives at the current scores.
     fn magnitudes(&self, loss: &dyn Loss, output: usize) -> Result<Magnitudes> {
-        let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output))));
+        let least = self.row_counts == RowCounts::Presence;
+        let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output, least))));
         if !self.of.is_whole() {
             magnitudes.complete(self.of.collective)?;
         }
@@ -82,7 +84,7 @@ impl CpuTrees<'_> {
         let add = |a: Sums, b: Sums| Sums { gradient: a.gradient + b.gradient, hessian: a.hessian + b.hessian, count: a.count + b.count };
         let sums = self.by_rows(self.pool.step(|t| read(&self.shards[t]).root_sums(quantizer)));
         let mut sums = sums.into_iter().fold(Sums::default(), add);
-        if self.count_rows && !quantizer.planes.contains(&Plane::Count) {
+        if self.row_counts.any() && !quantizer.planes.contains(&Plane::Count) {
             sums.count = sums.hessian;
         }
         let mut numbers = [sums.gradient, sums.hessian, sums.count];
@@ -150,7 +152,8 @@ impl GroupSteps for CpuTrees<'_> {
         self.features.extend_from_slice(features);
         let plan = StoragePlan::dense(features, false);
         let _reserved = needed::group(features, &plan, self.rows)?;
-        let group = Group::new(features, plan, (id, first), self.count_rows, self.pool.size(), self.of.collective).shared_by(self.outputs);
+        let group =
+            Group::new(features, plan, (id, first), self.row_counts.any(), self.pool.size(), self.of.collective).shared_by(self.outputs);
         let made = self.pool.step(|t| -> Result<()> {
             let mut shard = write(&self.shards[t]);
             let by_feature = shard.groups[0].columns.is_some();
@@ -165,7 +168,7 @@ impl GroupSteps for CpuTrees<'_> {
             }
             shard.groups.push(codes_of);
             if let Some(presorted) = self.presorted {
-                shard.sort_rows(id, features, first, self.count_rows, presorted);
+                shard.sort_rows(id, features, first, self.row_counts.any(), presorted);
             }
             Ok(())
         });
@@ -230,7 +233,7 @@ impl TreeSteps for CpuTrees<'_> {
             None => self.gradient_quantizer(loss, output, unit)?,
             Some(rules) => {
                 let each = (0..rules.len()).map(|k| self.magnitudes(loss, output + k)).collect::<Result<Vec<_>>>()?;
-                let quantizers = GradientQuantizer::alike(&each, self.of.all, unit, self.count_rows);
+                let quantizers = GradientQuantizer::alike(&each, self.of.all, unit, self.row_counts.any());
                 let first = quantizers[0].clone();
                 self.shared = Some(SharedTree::new(output, quantizers, rules, unit));
                 first
@@ -258,7 +261,7 @@ impl TreeSteps for CpuTrees<'_> {
             let sums = self.sums_of_any(found.into_iter().flatten().next(), shared.outputs())?.unwrap_or_default();
             return Ok(Begun::Root { sums: shared.together(sums), scales: shared.scales() });
         }
-        if let Some(sums) = read(&self.shards[0]).sorted_sums(self.count_rows) {
+        if let Some(sums) = read(&self.shards[0]).sorted_sums(self.row_counts.any()) {
             return Ok(Begun::Root { sums, scales });
         }
         let sums = self

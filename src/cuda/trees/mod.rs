@@ -143,7 +143,7 @@ impl<'a> CudaTrees<'a> {
     fn shape(data: &TrainingData<'_>, most_nodes: usize) -> (usize, usize, usize) {
         let rows = data.target.len();
         // `most_nodes` has a node once for each output that shares its tree.
-        (rows, if data.count_rows { 3 } else { 2 }, (most_nodes / data.shared).min(rows).max(1) * data.shared)
+        (rows, if data.row_counts.any() { 3 } else { 2 }, (most_nodes / data.shared).min(rows).max(1) * data.shared)
     }
 
     /// Whether a fit can be done on the GPU `number`, from an estimate of the memory it needs. Sparse features
@@ -226,7 +226,7 @@ impl<'a> CudaTrees<'a> {
             lists,
             records: None,
             work,
-            count_rows: data.count_rows,
+            count_rows: data.row_counts.any(),
             weighted: data.weight.is_some(),
             measures_all: data.measures_all,
             components,

@@ -84,7 +84,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         held_out: data.held_out.map(|marks| &marks[rows.clone()]),
         measures_all: data.measures_all,
         row_sampling: data.row_sampling,
-        count_rows: data.count_rows,
+        row_counts: data.row_counts,
         policy: data.policy,
         // What is stored sparsely, and how, would differ from GPU to GPU, and so would the histograms' layout.
         bundle: false,

@@ -259,7 +259,7 @@ mod tests {
         use crate::learners::boosting::row_sampler::RowSampling;
         use crate::numerics::random::{Purpose, Random};
         use crate::quantize::CodedFeature;
-        use crate::tree::params::Policy;
+        use crate::tree::params::{Policy, RowCounts};
         let random = Random::new(2, Purpose::RowSample, 0);
         let rows = 3000;
         let draw = |f: usize, i: usize| random.unit((f * rows + i) as u64);
@@ -301,7 +301,7 @@ mod tests {
             risk_sets: None,
             held_out: None,
             row_sampling: RowSampling::NONE,
-            count_rows: false,
+            row_counts: RowCounts::None,
             policy: Policy::Symmetric,
             bundle: true,
             seed: 0,

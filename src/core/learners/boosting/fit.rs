@@ -441,7 +441,7 @@ impl<'a> PreparedFit<'a> {
             held_out: input.held_out.map(|marks| &marks[own.range()]),
             measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),
             row_sampling: params.row_sampling(),
-            count_rows: tree_params.counts_rows(),
+            row_counts: tree_params.row_counts(),
             policy: tree_params.policy,
             // Shared trees know no sparse features yet.
             bundle: params.bundle && !shares_trees,

@@ -17,7 +17,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
 use crate::tree::grow::WholeTree;
-use crate::tree::params::{Policy, SplitParams, TreeParams};
+use crate::tree::params::{Policy, RowCounts, SplitParams, TreeParams};
 use crate::tree::split::{Scales, Sums};
 use crate::tree::steps::{Candidate, GrowSteps, NodeId};
 
@@ -54,8 +54,8 @@ pub struct TrainingData<'a> {
     pub measures_all: bool,
     /// How rows are drawn for each tree.
     pub row_sampling: RowSampling,
-    /// Whether exact row counts are asked for besides the hessian sums.
-    pub count_rows: bool,
+    /// What splits ask of a node's rows besides their sums.
+    pub row_counts: RowCounts,
     /// How trees grow.
     pub policy: Policy,
     /// Whether sparse features may be stored sparsely and bundled; changes no result.

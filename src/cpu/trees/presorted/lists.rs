@@ -19,15 +19,16 @@ use super::starts;
 use crate::trees::codes::CodeColumns;
 use crate::trees::evaluate_splits::FoundSplit;
 use crate::trees::shard::NodeRows;
+use std::ops::Range;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 
-/// Tables of up to so many rows are searched like this: beyond, histograms are faster.
+/// Tables of up to so many rows are searched like this: beyond, histograms are faster. As many bits are a vector.
 pub const MOST_ROWS: usize = 512;
 
-/// Tables of up to so many values are searched like this.
-pub const MOST_VALUES: usize = 1 << 20;
+/// Tables of up to so many values are, whatever their trees.
+pub const FEW_VALUES: usize = 1 << 20;
 
 /// What each value takes.
 pub const VALUE_BYTES: u64 = 20;
@@ -78,16 +79,24 @@ pub struct SortedLists {
 }
 
 impl SortedLists {
-    /// Sorts the rows of a table of at most [`MOST_ROWS`] by each feature's codes; the features are
-    /// numbered from `first_feature` on.
-    pub fn new(features: &[CodedFeature], first_feature: usize, columns: &CodeColumns, rows: usize, counted: bool) -> SortedLists {
+    /// Sorts the rows of a table of at most [`MOST_ROWS`] by the codes of each feature of a group that is in `own`; the group's are numbered
+    /// from `first_feature` on.
+    pub fn new(
+        features: &[CodedFeature],
+        own: Range<usize>,
+        first_feature: usize,
+        columns: &CodeColumns,
+        rows: usize,
+        counted: bool,
+    ) -> SortedLists {
+        let (features, first_feature) = (&features[own.clone()], first_feature + own.start);
         let blocks = features.len().div_ceil(LANES);
         let size = blocks * rows * LANES;
         // The lanes that are left over have one bin, where nothing can be split.
         let mut all: Vec<u32> = (0..size).map(|i| ((i / LANES % rows) as u32) << 16).collect();
         let mut missing = vec![false; blocks];
         for (f, feature) in features.iter().enumerate() {
-            let (codes, first, block) = (columns.feature(f), feature.first(), f / LANES);
+            let (codes, first, block) = (columns.feature(own.start + f), feature.first(), f / LANES);
             let mut next = starts(codes);
             for (row, code) in codes.iter().enumerate() {
                 let code = *code as usize;

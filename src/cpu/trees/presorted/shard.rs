@@ -28,7 +28,7 @@ impl Shard {
         let rows = self.rows;
         if let Some(ShardGroup { columns: Some(columns), sorted, own, .. }) = self.groups.get_mut(group) {
             *sorted = Some(match presorted {
-                Presorted::Lists => SortedRows::Lists(SortedLists::new(features, first, columns, rows, counted)),
+                Presorted::Lists => SortedRows::Lists(SortedLists::new(features, own.clone(), first, columns, rows, counted)),
                 Presorted::Walks => SortedRows::Walks(SortedOrder::new(features, own.clone(), first, columns, rows, counted)),
             });
         }
@@ -114,7 +114,8 @@ impl Shard {
         found
     }
 
-    /// Finds the split with the largest gain summed over the nodes, and each left child's sums, where rows stand in sorted lists.
+    /// Finds the split with the largest gain summed over the nodes among the features of this shard, and each left child's sums, where rows
+    /// stand in sorted lists.
     pub fn find_level_split(
         &mut self,
         nodes: &[SearchNode],

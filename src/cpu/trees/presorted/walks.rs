@@ -26,12 +26,6 @@ pub use slots::NodeSlots;
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
 pub const MOST_ROWS: usize = 1 << 10;
 
-/// Tables of up to so many values are searched like this.
-pub const MOST_VALUES: usize = 1 << 28;
-
-/// Tables of so many features for each thread are.
-pub const LEAST_FEATURES: usize = 64;
-
 /// What each value takes.
 pub const VALUE_BYTES: u64 = 2;
 

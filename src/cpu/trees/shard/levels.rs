@@ -19,8 +19,7 @@
 
 use super::{NodeRows, Partial, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
-use crate::trees::gradient_quantizer::Plane;
-pub(crate) use crate::trees::histogram::{Ahead, MAX_ROWS, STRIDE, add_near};
+pub(crate) use crate::trees::histogram::{Ahead, Bins, MAX_ROWS, STRIDE, add_near};
 use crate::trees::level_partition::{Assigned, LevelPartition, MOST, NONE, SplitTest};
 use taiga_core::learners::boosting::layout::Home;
 use taiga_core::tree::steps::{Division, NodeId};
@@ -45,12 +44,11 @@ impl Shard {
         let near = |(least, most): (usize, usize)| most - least < MOST;
         let dense = |d: &Division| !tree.features[d.split.feature as usize].categories && d.right < u16::MAX as u32;
         in_order
-            && tree.shared.is_none()
             && self.rows >= LEVEL_ROWS
             && self.groups[0].columns.is_none()
             && tree.open().eq([0])
             && group.plan.sparse.is_empty()
-            && tree.quantizer.planes == [Plane::Both]
+            && tree.is_narrow()
             && 2 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= self.rows
             && parents().min().zip(parents().max()).is_some_and(near)
             && divisions.iter().filter(|d| d.histograms).count() <= MOST_SLOTS
@@ -125,7 +123,8 @@ impl Shard {
         assert!(node_of.len() == self.rows);
         let level = self.level_partition(divisions, tree);
         let (group, plan) = (&self.groups[0], &tree.groups[0].plan);
-        summed.iter_mut().for_each(|(_, partial)| group.begin_segment(partial, plan, 1));
+        let (counted, width) = (tree.lanes().is_some(), tree.lanes().map_or(1, |lanes| lanes.width));
+        summed.iter_mut().for_each(|(_, partial)| group.begin_segment(partial, plan, tree));
         let row_bytes: usize = group.blocks.iter().map(|b| b.stride).sum();
         let window = (WINDOW_BYTES / row_bytes).clamp(LEAST_ROWS, MOST_ROWS);
         let embedded = group.blocks.len() == 1;
@@ -150,7 +149,7 @@ impl Shard {
             for (k, (_, partial)) in summed.iter_mut().enumerate() {
                 let list = &lists[k * window..k * window + lengths[k]];
                 if filled[k] + list.len() > MAX_ROWS {
-                    group.begin_segment(partial, plan, 1);
+                    group.begin_segment(partial, plan, tree);
                     filled[k] = 0;
                 }
                 filled[k] += list.len();
@@ -159,14 +158,15 @@ impl Shard {
                     statistics.clear();
                     statistics.extend(list.iter().map(|row| self.statistic(*row)));
                 }
-                let bins = group.last_segment(partial);
+                let bins = group.last_segment(partial, width);
                 let mut at = 0;
                 for (block, ahead) in group.blocks.iter().zip(&mut ahead) {
-                    let bins_end = at + block.width * STRIDE;
+                    let end = at + block.width * STRIDE * width;
+                    let bins = Bins { words: &mut bins[at..end], counted };
                     let of_rows = (!embedded).then_some(&statistics[..]);
                     // SAFETY: the rows are this shard's.
-                    *ahead = unsafe { add_near(block, list, of_rows, &mut bins[at..bins_end], *ahead) };
-                    at = bins_end;
+                    *ahead = unsafe { add_near(block, list, of_rows, bins, *ahead) };
+                    at = end;
                 }
             }
         }

@@ -3,15 +3,17 @@
 use super::{Shard, ShardGroup, TreeContext};
 use crate::trees::bins::MAX_BINS;
 use crate::trees::gradient_quantizer::Plane;
-use crate::trees::histogram;
+use crate::trees::histogram::{self, Bins};
 pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
 use crate::trees::lanes::{self, Lane, Lanes};
 use crate::trees::partition::Source;
+use std::ops::Range;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
-/// with all planes, each of these with all features.
+/// with all planes, each of these with all features; or, where there are [lanes](TreeContext::lanes), with
+/// all features, each of whose bins has all lanes.
 #[derive(Default)]
 pub struct Partial {
     bins: Vec<u64>,
@@ -39,11 +41,16 @@ impl ShardGroup {
     }
 
     /// Appends a segment of zeros to a partial histogram.
-    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, planes: usize) {
-        let segment_bins = self.plane_bins() * planes;
+    pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, tree: &TreeContext<'_>) {
+        let (planes, lanes) = (tree.quantizer.planes.len(), tree.lanes());
+        let segment_bins = self.plane_bins() * lanes.map_or(planes, |lanes| lanes.width);
         let start = partial.segments * segment_bins;
         pages::grow(&mut partial.bins, start + segment_bins);
-        self.clear_segment(&mut partial.bins[start..start + segment_bins], &plan.column_codes);
+        let bins = &mut partial.bins[start..start + segment_bins];
+        match lanes {
+            Some(lanes) => self.clear_lanes(bins, &plan.column_codes, lanes.width),
+            None => self.clear_segment(bins, &plan.column_codes),
+        }
         if partial.segments == 0 {
             partial.words.clear();
         }
@@ -54,10 +61,10 @@ impl ShardGroup {
         partial.filled = 0;
     }
 
-    /// Returns the bins of the last segment, where there is but one plane.
-    pub(super) fn last_segment<'p>(&self, partial: &'p mut Partial) -> &'p mut [u64] {
-        let bins = self.plane_bins();
-        &mut partial.bins[(partial.segments - 1) * bins..partial.segments * bins]
+    /// Returns the bins of the last segment, of so many words each.
+    pub(super) fn last_segment<'p>(&self, partial: &'p mut Partial, width: usize) -> &'p mut [u64] {
+        let words = self.plane_bins() * width;
+        &mut partial.bins[(partial.segments - 1) * words..partial.segments * words]
     }
 
     /// Bins of all features in one plane.
@@ -119,23 +126,24 @@ impl ShardGroup {
         let mut gathered = [0; MAX_BINS];
         for segment in 0..partial.segments {
             let start = segment * segment_bins + at;
-            let of_column = partial.bins[start..start + bins * width].chunks_exact(width);
-            gathered[..bins].iter_mut().zip(of_column).for_each(|(out, words)| *out = lane.bin(words));
+            let of_column = &partial.bins[start..start + bins * width];
+            let out = &mut gathered[..bins];
+            match (lane, width) {
+                (Lane::Plane(lane), 2) => {
+                    out.iter_mut().zip(of_column.as_chunks::<2>().0).for_each(|(out, words)| *out = words[lane % 2]);
+                }
+                _ => out.iter_mut().zip(of_column.chunks_exact(width)).for_each(|(out, words)| *out = lane.bin(words)),
+            }
             visit(&gathered[..bins]);
         }
     }
 
-    /// Appends a segment of zeros to a partial histogram of so many lanes.
-    fn begin_lanes(&self, partial: &mut Partial, plan: &StoragePlan, width: usize) {
-        let segment_bins = self.plane_bins() * width;
-        let start = partial.segments * segment_bins;
-        pages::grow(&mut partial.bins, start + segment_bins);
+    /// Sets the bins that codes can reach to zero in one segment of so many lanes. `codes`: of each column.
+    fn clear_lanes(&self, bins: &mut [u64], codes: &[usize], width: usize) {
         for column in self.own.clone() {
-            let first = start + self.place(column) * width;
-            partial.bins[first..first + plan.column_codes[column] * width].fill(0);
+            let first = self.place(column) * width;
+            bins[first..first + codes[column] * width].fill(0);
         }
-        partial.segments += 1;
-        partial.filled = 0;
     }
 }
 
@@ -166,11 +174,16 @@ impl Shard {
         }
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
-                self.groups[group].begin_segment(partial, &tree.groups[group].plan, tree.quantizer.planes.len());
+                self.groups[group].begin_segment(partial, &tree.groups[group].plan, tree);
             }
             let n = len.min(MAX_ROWS - partial.filled);
+            let counted = tree.lanes().is_some();
             for (p, plane) in tree.quantizer.planes.iter().enumerate() {
-                self.accumulate_plane((group, p, *plane), partial, tree, (source, list, start, len), n, first);
+                // Bins that count their rows have both planes at once.
+                if p == 0 || !counted {
+                    self.accumulate_plane((group, p, *plane), partial, tree, (source, list, start, len), n, first);
+                }
+                self.accumulate_sparse((group, p, *plane), partial, tree, (source, list, start, len), n);
             }
             partial.filled += n;
             first = first.map(|f| &f[n..]);
@@ -190,13 +203,10 @@ impl Shard {
         let codes = &self.groups[group];
         while len > 0 {
             if partial.segments == 0 || partial.filled == MAX_ROWS {
-                codes.begin_lanes(partial, &tree.groups[group].plan, lanes.width);
+                codes.begin_segment(partial, &tree.groups[group].plan, tree);
             }
             let n = len.min(MAX_ROWS - partial.filled);
-            let rows = match source {
-                Source::All => RowSelection::Range(start, n),
-                Source::List => RowSelection::List(&self.lists[list][start..start + len], n),
-            };
+            let rows = self.selected(source, list, start..start + len, n);
             let mut at = (partial.segments - 1) * codes.plane_bins() * lanes.width;
             for block in &codes.blocks {
                 let end = at + block.width * STRIDE * lanes.width;
@@ -211,7 +221,7 @@ impl Shard {
         }
     }
 
-    /// Adds one plane's statistics of the first `n` of the rows to the last segment of a partial histogram.
+    /// Adds one plane's statistics of the first `n` of the rows to the last segment of a partial histogram; where there are lanes, counts too.
     fn accumulate_plane(
         &mut self,
         (group, p, plane): (usize, usize, Plane),
@@ -232,23 +242,43 @@ impl Shard {
             Some(first) => Some(&first[..n]),
             None => (!embedded).then_some(&self.ordered[..]),
         };
-        let rows = match source {
-            Source::All => RowSelection::Range(start, n),
-            Source::List => RowSelection::List(&self.lists[list][start..start + len], n),
-        };
-        let planes = tree.quantizer.planes.len();
-        let mut at = ((partial.segments - 1) * planes + p) * self.groups[group].plane_bins();
+        let rows = self.selected(source, list, start..start + len, n);
+        let lanes = tree.lanes();
+        let (counted, width) = (lanes.is_some(), lanes.map_or(1, |lanes| lanes.width));
+        let planes = if counted { 1 } else { tree.quantizer.planes.len() };
+        let mut at = ((partial.segments - 1) * planes + p) * self.groups[group].plane_bins() * width;
         for block in &self.groups[group].blocks {
-            let end = at + block.width * STRIDE;
+            let end = at + block.width * STRIDE * width;
             let codes = block.codes_of(&self.groups[group].own);
+            let bins = Bins { words: &mut partial.bins[at..end], counted };
             // SAFETY: lists hold nothing but rows of this shard.
-            unsafe { histogram::add(block, codes, rows, statistics, &mut partial.bins[at..end]) };
+            unsafe { histogram::add(block, codes, rows, statistics, bins) };
             at = end;
         }
+    }
+
+    /// Adds one plane's statistics of the first `n` of the rows to the words of unbundled features in a partial histogram.
+    fn accumulate_sparse(
+        &self,
+        (group, p, plane): (usize, usize, Plane),
+        partial: &mut Partial,
+        tree: &TreeContext<'_>,
+        (source, list, start, len): (Source, usize, usize, usize),
+        n: usize,
+    ) {
         if let Some(sparse) = &self.groups[group].sparse {
             let words = tree.groups[group].plan.unbundled_words;
-            let start = partial.words.len() - (planes - p) * words;
-            sparse.add(rows, self.statistics_by_row(p, plane), &mut partial.words[start..start + words]);
+            let first = partial.words.len() - (tree.quantizer.planes.len() - p) * words;
+            let rows = self.selected(source, list, start..start + len, n);
+            sparse.add(rows, self.statistics_by_row(p, plane), &mut partial.words[first..first + words]);
+        }
+    }
+
+    /// Returns the first `n` of the rows at places `range` of a list, or of these rows themselves.
+    fn selected(&self, source: Source, list: usize, range: Range<usize>, n: usize) -> RowSelection<'_> {
+        match source {
+            Source::All => RowSelection::Range(range.start, n),
+            Source::List => RowSelection::List(&self.lists[list][range], n),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use super::{FEW_ROWS, NodeRows, Partial, Shard, ShardGroup, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
-use crate::trees::gradient_quantizer::Plane;
 use crate::trees::partition::{self, CodeTest, Done, FeatureCodes, Source};
 use crate::trees::presorted::Presorted;
 use std::ops::Range;
@@ -26,7 +25,7 @@ impl Shard {
     /// rows and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
         let codes_at_hand = self.groups[0].columns.is_some() && tree.groups[0].plan.sparse.is_empty();
-        self.alone() && codes_at_hand && tree.quantizer.planes == [Plane::Both] && tree.shared.is_none()
+        self.alone() && codes_at_hand && tree.is_narrow()
     }
 
     /// Partitions the rows of one node, in steps that its histograms are summed in; returns whether it has histograms.

@@ -109,7 +109,7 @@ fn grow_table(table: &SmallTable<'_>, trees: &SmallTrees<'_>, grown: &mut GrownT
         held_out: None,
         measures_all: false,
         row_sampling: RowSampling { sample: RowSample::None, fraction: 1.0, temperature: 1.0, l2: 0.0 },
-        count_rows: params.counts_rows(),
+        row_counts: params.row_counts(),
         policy: params.policy,
         bundle: true,
         seed: params.seed,

@@ -70,7 +70,7 @@ fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut Blo
     let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
     accumulate(entries, aside, gradient, hessian);
     let rules = node.rules;
-    if rules.scores_by_values() || rules.level_limits {
+    if rules.scores_by_values() {
         constrained(gradient, hessian, node, out);
     } else if rules.l1 == 0.0 {
         unconstrained::<false>(gradient, hessian, node.search.sums, rules, node.too_small, out);
@@ -95,24 +95,26 @@ fn accumulate(entries: &[u64], aside: &Aside, gradients: &mut [i32], hessians: &
     }
 }
 
-/// Computes [`score`] for many candidates at once, where neither monotone constraints nor a level's limits play.
+/// Computes [`score`] for many candidates at once, where no monotone constraints play.
 #[inline(always)]
 fn unconstrained<const L1: bool>(gradient: &[i32], hessian: &[i32], total: Sums, rules: &SplitRules, too_small: f64, out: &mut [f64]) {
     let n = out.len();
     let (gradient, hessian) = (&gradient[..n], &hessian[..n]);
     let (sg, sh, l1, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l1, rules.l2, rules.min_child_weight);
     let (total_gradient, total_hessian) = (total.gradient as i32, total.hessian as i32);
-    // Where rows are counted at all, each one's hessian is 1.
+    // Where rows are counted at all, hessians count them, or tell that there are some.
     let fewest = rules.min_data_in_leaf.clamp(1, i32::MAX as i64) as i32;
+    let divided = if rules.level_limits { f64::NEG_INFINITY } else { too_small };
     for i in 0..n {
         let (gl, hl) = (gradient[i], hessian[i]);
         let (gr, hr) = (total_gradient - gl, total_hessian - hl);
-        let enough = (hl >= fewest) & (hr >= fewest);
+        let (some, enough) = ((hl > 0) & (hr > 0), (hl >= fewest) & (hr >= fewest));
         let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
         let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
         let (dl, dr) = (hl + l2, hr + l2);
         let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
-        out[i] = if enough & (hl >= least) & (hr >= least) { v } else { too_small };
+        let otherwise = if some { divided } else { too_small };
+        out[i] = if enough & (hl >= least) & (hr >= least) { v } else { otherwise };
     }
 }
 
