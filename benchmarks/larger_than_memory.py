@@ -7,6 +7,9 @@ which root may; the kernel ends what takes more, and reads what was mapped from 
 XGBoost's `ExtMemQuantileDMatrix`. Each says its time and the most anonymous memory (what can't be read again from a
 file) that its group held. Before that `--sample-rows` of the table are fitted both ways, and must give the same bytes.
 The files stay, in build/benchmarks, until they are deleted.
+
+`--only words`: sparse logistic regression, 10 passes of `lbfgs` over `--words-rows` rows of 40 words each, whole, in
+batches and with `spill`, under `--limit-mb` all.
 """
 
 from __future__ import annotations
@@ -45,6 +48,43 @@ def write(folder: Path, rows: int) -> int:
             piece.write_parquet(part, compression="uncompressed", row_group_size=GROUP)
             part.rename(path)
     return sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+WORDS = 40
+KNOWN_WORDS = 1_000_000
+
+
+def write_words(folder: Path, rows: int) -> int:
+    """Writes rows of words, whose class follows how many of them are common, in files; their size in bytes."""
+    import numpy as np
+    import polars as pl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, first in enumerate(range(0, rows, PIECE)):
+        path = folder / f"{number:05}.parquet"
+        if not path.exists():
+            rng = np.random.default_rng(number)
+            drawn = (KNOWN_WORDS * rng.random((min(PIECE, rows - first), WORDS)) ** 2).astype(np.int64)
+            words = pl.Series("words", drawn.ravel()).cast(pl.String).reshape(drawn.shape).arr.to_list()
+            common = (drawn < KNOWN_WORDS // 10).sum(axis=1) + rng.normal(0, 2, len(drawn))
+            part = path.with_suffix(".part")
+            pl.DataFrame({"words": words, TARGET: common > np.median(common)}).write_parquet(part, row_group_size=GROUP)
+            part.rename(path)
+    return sum(path.stat().st_size for path in folder.glob("*.parquet"))
+
+
+def of_words(job: dict[str, Any]) -> dict[str, Any]:
+    """Fits sparse logistic regression to all rows of words."""
+    import hashlib
+
+    import polars as pl
+    import polars_taiga as tg
+
+    begun = time.perf_counter()
+    rows = pl.scan_parquet(f"{job['folder']}/*.parquet")
+    given: dict[str, Any] = {"batches": job["batches"], "spill": job["spill"]}
+    model: tg.Model = rows.taiga.fit_sparse_lr(TARGET, "words", epochs=10, **given)
+    return {"seconds": time.perf_counter() - begun, "model": hashlib.sha256(model.to_bytes()).hexdigest()}
 
 
 def of_taiga(job: dict[str, Any]) -> dict[str, Any]:
@@ -165,6 +205,27 @@ def run(job: dict[str, Any], limit: int) -> dict[str, Any]:
     return answer | {"anonymous": most}
 
 
+def compare_words(rows: int, limit: int) -> None:
+    """Measures fits to rows of words, and prints a table."""
+    folder, spill = RESULTS / f"words-{rows}", RESULTS / "larger-spill"
+    progress(f"{rows:,} rows of {WORDS} words: {write_words(folder, rows) / 1e9:.2f} GB of Parquet")
+    spill.mkdir(exist_ok=True)
+    results, body = Results(RESULTS / "larger_than_memory.jsonl"), []
+    ways: dict[str, dict[str, Any]] = {
+        "whole": {"batches": False, "spill": None},
+        "batches=True": {"batches": True, "spill": None},
+        "batches=True, spill=": {"batches": True, "spill": str(spill)},
+    }
+    for name, given in ways.items():
+        answer = run({"library": "words", "folder": str(folder)} | given, limit * 10**6)
+        results.add({"rows": rows, "words": WORDS, "limit_mb": limit, "way": name} | answer)
+        told = [answer["error"], "-"] if "error" in answer else [f"{answer['seconds']:.1f}", answer["model"][:16]]
+        body.append([name, limit, *told, f"{answer['anonymous'] / 1e6:.0f}"])
+    shutil.rmtree(spill)
+    print(machine())
+    print(table(["", "limit, MB", "all, s", "model", "most anonymous, MB"], body))
+
+
 def main() -> None:
     """Measure, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -174,11 +235,15 @@ def main() -> None:
     parser.add_argument("--trees", type=int, default=10)
     parser.add_argument("--limit-mb", type=int, default=5_000)
     parser.add_argument("--spill-limit-mb", type=int, default=1_500)
+    parser.add_argument("--words-rows", type=int, default=5_000_000)
     parser.add_argument("--only", nargs="+", default=["memory", "spill", "xgboost"])
     args = parser.parse_args()
     if args.worker:
         job = json.loads(args.worker)
-        print(json.dumps(of_xgboost(job) if job["library"] == "xgboost" else of_taiga(job)))
+        print(json.dumps({"xgboost": of_xgboost, "taiga": of_taiga, "words": of_words}[job["library"]](job)))
+        return
+    if args.only == ["words"]:
+        compare_words(args.words_rows, args.limit_mb)
         return
     folder = RESULTS / f"larger-{args.rows}"
     progress(f"{args.rows:,} rows: {write(folder, args.rows) / 1e9:.2f} GB of Parquet")
