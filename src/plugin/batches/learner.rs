@@ -17,19 +17,21 @@ use taiga_engine::spill::SpillFolder;
 
 /// The learners that fit in batches, as functions are called.
 #[derive(Clone, Copy, Deserialize)]
-#[serde(rename_all = "snake_case")]
 pub(super) enum Learner {
-    FitGbdt,
-    FitForest,
-    FitSparseLr,
+    #[serde(rename = "fit_gbdt")]
+    Gbdt,
+    #[serde(rename = "fit_forest")]
+    Forest,
+    #[serde(rename = "fit_sparse_lr")]
+    SparseLr,
 }
 
 impl Learner {
     pub(super) fn function(self) -> &'static str {
         match self {
-            Learner::FitGbdt => "fit_gbdt",
-            Learner::FitForest => "fit_forest",
-            Learner::FitSparseLr => "fit_sparse_lr",
+            Learner::Gbdt => "fit_gbdt",
+            Learner::Forest => "fit_forest",
+            Learner::SparseLr => "fit_sparse_lr",
         }
     }
 }
@@ -45,9 +47,9 @@ impl Params {
     /// The parameters of a fit, held against the type of its input.
     pub(super) fn checked(learner: Learner, input: &DataType, kwargs: &FitKwargs) -> PolarsResult<Params> {
         match learner {
-            Learner::FitGbdt => gbdt::checked(input, kwargs).map(|params| Params::Gbdt(Box::new(params))),
-            Learner::FitForest => forest::checked(input, kwargs).map(Params::Forest),
-            Learner::FitSparseLr => linear::checked(input, kwargs).map(Params::SparseLr),
+            Learner::Gbdt => gbdt::checked(input, kwargs).map(|params| Params::Gbdt(Box::new(params))),
+            Learner::Forest => forest::checked(input, kwargs).map(Params::Forest),
+            Learner::SparseLr => linear::checked(input, kwargs).map(Params::SparseLr),
         }
     }
 
