@@ -1,4 +1,5 @@
-//! Trees that several outputs share: each row has the statistics of all of them side by side, and so has each bin.
+//! Trees that several outputs share: each row has the statistics of all of them side by side, and so has each bin. Bins of one output that
+//! count their rows have two lanes likewise ([`Lanes::of_planes`]), which [`super::histogram`] adds to.
 //!
 //! A code is looked up once a row, and the statistics of all outputs are added to what stands there, as vectors:
 //!

@@ -39,7 +39,7 @@ pub struct PassTimes {
 /// # Errors
 /// Those of [`taiga_core::learners::linear::fit`].
 pub fn pass_times(input: &Input<'_>, params: &LinearParams, repeats: usize) -> Result<PassTimes> {
-    check_table(input, input.target.rows())?;
+    check_table(input, Some(input.target.rows()))?;
     let pool = ThreadPool::new(params.n_threads.unwrap_or(1) as usize)?;
     let start = Instant::now();
     let (problem, _) = problem(input, params, &pool)?;

@@ -13,28 +13,16 @@ pub(super) const LARGEST: f64 = 1e18;
 /// The largest |value| of a column is no less, where no penalty holds its coefficient down.
 const SMALLEST: f64 = 1e-30;
 
-/// Checks what can be checked before anything is read, of a table of whose lists and dense columns there are `own` rows; returns the number
-/// of all.
-pub fn check_table(input: &Input<'_>, own: usize) -> Result<usize> {
+/// Checks what can be checked before anything is read, of a table of whose lists and dense columns there are `own` rows, none where they come
+/// in batches; returns the number of all.
+pub fn check_table(input: &Input<'_>, own: Option<usize>) -> Result<usize> {
     let rows = check_columns(input, own)?;
     checks::check_rows(rows, input.held_out, &input.target_name)?;
     Ok(rows)
 }
 
-/// Checks the same of a table whose lists and dense columns come in batches.
-pub(super) fn check_table_in_batches(input: &Input<'_>) -> Result<usize> {
-    let rows = check_columns_of(input, None)?;
-    checks::check_rows(rows, input.held_out, &input.target_name)?;
-    Ok(rows)
-}
-
-/// Checks names, types and lengths of the columns, of which lists and dense ones have `own` rows; returns the number of rows.
-pub fn check_columns(input: &Input<'_>, own: usize) -> Result<usize> {
-    check_columns_of(input, Some(own))
-}
-
-/// Checks the same; `own`: none where the lists and dense columns come in batches.
-fn check_columns_of(input: &Input<'_>, own: Option<usize>) -> Result<usize> {
+/// Checks names, types and lengths of the columns, as [`check_table`] does; returns the number of rows.
+pub(super) fn check_columns(input: &Input<'_>, own: Option<usize>) -> Result<usize> {
     let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
     schema::check_columns(&dense, input.sparse.is_some())?;
     let Target::Classes { codes, .. } = &input.target else {

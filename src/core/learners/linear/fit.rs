@@ -55,7 +55,7 @@ pub fn fit_together(
         columns["lists"] = input.sparse.as_ref().map(lists_of).into();
         own_rows::begin(&own, params, Map::new(), &columns, input.target.rows())?;
     }
-    check_table(input, own.count)?;
+    check_table(input, Some(own.count))?;
     let pool = ThreadPool::of_fit(threads(params, own.count), !own.is_whole())?;
     let model = pool.enter(|| fit_on(&pool, input, params, own, devices, monitor))?;
     own_rows::end(&own, input.target.rows(), || model.to_bytes()).map(|()| model)
@@ -176,7 +176,7 @@ fn training_rows(input: &Input<'_>) -> usize {
 /// ```
 pub fn constant(input: &Input<'_>, params: &LinearParams) -> Result<LinearModel> {
     params.validate()?;
-    check_columns(input, input.target.rows())?;
+    check_columns(input, Some(input.target.rows()))?;
     let pool = ThreadPool::new(1)?;
     pool.enter(|| constant_on(&pool, input, params))
 }

@@ -15,7 +15,7 @@ mod tests;
 
 use self::dense::{DenseBlock, DenseKeeper};
 use self::lists::{KeptLists, ListKeeper};
-use super::checks::{check_dense_columns, check_table_in_batches, check_target};
+use super::checks::{check_dense_columns, check_table, check_target};
 use super::csr::Csr;
 use super::fit::threads;
 use super::problem::hash_bits;
@@ -81,7 +81,7 @@ impl KeptRows {
         monitor: &dyn Monitor,
     ) -> Result<KeptRows> {
         params.validate()?;
-        let rows = check_table_in_batches(beside)?;
+        let rows = check_table(beside, None)?;
         let pool = ThreadPool::of_fit(threads(params, rows), false)?;
         pool.enter(|| {
             check_target(beside, params)?;

@@ -64,7 +64,7 @@ pub struct SortedLists {
     /// The number of the first feature, and how many there are.
     first: usize,
     features: usize,
-    /// Whether rows are counted, by hessians that are 1.
+    /// Whether rows are counted, by hessians that are 1, or that tell whether there are any.
     counted: bool,
     /// `[block][position][lane]`: all rows, without statistics.
     all: Vec<u32>,
