@@ -28,6 +28,10 @@ fn advise<T>(values: &mut Vec<T>) {
     let _ = (bytes, HUGE);
 }
 
+fn check_room(what: &str, bytes: usize) -> Result<()> {
+    if bytes < HUGE { Ok(()) } else { memory::check_room(what, bytes as u64) }
+}
+
 /// Returns a vector with room for `len` values.
 pub fn with_capacity<T>(len: usize) -> Vec<T> {
     let mut values = Vec::with_capacity(len);
@@ -49,6 +53,7 @@ pub fn filled<T: Clone>(value: T, len: usize) -> Vec<T> {
 pub fn try_with_capacity<T>(what: &str, len: usize) -> Result<Vec<T>> {
     let mut values = Vec::new();
     values.try_reserve_exact(len).map_err(|_| memory::refused(what, memory::product(&[len as u64, size_of::<T>() as u64])))?;
+    check_room(what, values.capacity() * size_of::<T>())?;
     advise(&mut values);
     Ok(values)
 }
@@ -110,6 +115,7 @@ pub fn try_zeroed<T: Zero>(what: &str, len: usize) -> Result<Vec<T>> {
         }
         Vec::from_raw_parts(start, len, len)
     };
+    check_room(what, layout.size())?;
     advise(&mut values);
     Ok(values)
 }

@@ -21,7 +21,7 @@ use taiga_engine::learners::{boosting, forest, linear};
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams};
-use taiga_engine::{Error, Result, memory};
+use taiga_engine::{Error, Result, memory, pages};
 use taiga_testing::{Dice, Table};
 
 /// A field of this process's status in bytes: what is there now (`VmRSS`), or was at most since [`forget_peak`] (`VmHWM`).
@@ -99,7 +99,10 @@ const CASES: [(&str, fn()); 15] = [
 #[test]
 fn in_a_process_of_its_own() {
     if let Ok(case) = std::env::var("TAIGA_TEST_CASE") {
-        CASES.iter().find(|(name, _)| *name == case).unwrap().1();
+        match &case[..] {
+            LAST_ADDRESSES => last_addresses(),
+            _ => CASES.iter().find(|(name, _)| *name == case).unwrap().1(),
+        }
     }
 }
 
@@ -278,4 +281,34 @@ fn trees_that_stay_small_are_not_refused_for_what_deep_ones_would_take() {
     let table = Table::numbers(vec![column.clone(); 200], column);
     let params = json!({ "policy": "depthwise", "depth": 16, "border_sample": 1000, "rounds": 1, "bins": 17 });
     assert_eq!(table.fit(&BoostingParams::from_json(&params).unwrap()).rounds(), 1);
+}
+
+const LAST_ADDRESSES: &str = "the last addresses";
+
+/// Takes arrays under a limit of addresses until there are no more.
+fn last_addresses() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the calls write and read the structure that they are given.
+    unsafe {
+        assert_eq!(libc::getrlimit(libc::RLIMIT_AS, &mut limit), 0);
+        limit.rlim_cur = limit.rlim_max.min(status("VmSize") + (300 << 20));
+        assert_eq!(libc::setrlimit(libc::RLIMIT_AS, &limit), 0);
+    }
+    let mut arrays: Vec<Vec<u64>> = vec![];
+    let refused = loop {
+        match [pages::try_zeroed("a test", 1 << 19), pages::try_with_capacity("a test", 1 << 19)] {
+            [Ok(zeros), Ok(room)] => arrays.extend([zeros, room]),
+            [Err(e), _] | [_, Err(e)] => break e,
+        }
+    };
+    let left = limit.rlim_cur - status("VmSize");
+    assert!(left > 28 << 20, "{} are left", memory::size(left));
+    println!("\nREFUSED {refused}");
+}
+
+/// Proves that large arrays leave addresses for what is small, which ends the process where it can't be had, and that the refusal says so.
+#[test]
+fn the_last_addresses_are_not_for_arrays() {
+    let Outcome::Refused(why) = run(LAST_ADDRESSES, None) else { panic!("nothing was refused") };
+    assert!(why.contains("a test needs at least 37.7 MB in one piece, and the limit RLIMIT_AS"), "{why}");
 }
