@@ -6,7 +6,6 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +17,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars_taiga import _batches
 
-from tests.signals import WAIT_FOR_OUR_HANDLER
+from tests.batches import (
+    HAS_BATCHES,
+    changing,
+    check_that_ctrl_c_ends,
+    have_room_for_few_rows,
+    needs_batches,
+    note_columns_read,
+    written,
+)
 from tests.test_row_key import CATEGORIES, FITS, NUMBERS, table
 
-HAS_BATCHES = hasattr(pl.LazyFrame, "collect_batches")
-needs_batches = pytest.mark.skipif(not HAS_BATCHES, reason="this Polars has no collect_batches")
 BOOSTED = [name for name, (fit, _, _) in FITS.items() if fit is tg.fit_gbdt]
 FORESTS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
     "classes": (("class", *NUMBERS, *CATEGORIES), {"trees": 6, "weight": "w"}),
@@ -40,9 +45,7 @@ def frame() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def file(frame: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The table in a file of several groups of rows."""
-    path = tmp_path_factory.mktemp("batches") / "table.parquet"
-    frame.write_parquet(path, row_group_size=400)
-    return path
+    return written(frame, tmp_path_factory.mktemp("batches"))
 
 
 @needs_batches
@@ -161,24 +164,7 @@ def test_queries_are_those_of_the_whole_frame(frame: pl.DataFrame) -> None:
 @needs_batches
 def test_only_what_is_kept_is_read_beside_the_passes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With rounds two passes over the features, without twice as many; nothing else reads them."""
-    read: list[set[str]] = []
-    batches, collect = pl.LazyFrame.collect_batches, pl.LazyFrame.collect
-
-    def note(own: pl.LazyFrame) -> None:
-        plan = own.explain()
-        read.append({name for name in (*NUMBERS, *CATEGORIES, "y") if f'col("{name}")' in plan})
-
-    def noted_batches(self: pl.LazyFrame, **more: Any) -> Any:
-        note(self)
-        return batches(self, **more)
-
-    def noted_collect(self: pl.LazyFrame, **more: Any) -> Any:
-        if "PARQUET" in self.explain().upper():
-            note(self)
-        return collect(self, **more)
-
-    monkeypatch.setattr(pl.LazyFrame, "collect_batches", noted_batches)
-    monkeypatch.setattr(pl.LazyFrame, "collect", noted_collect)
+    read = note_columns_read(monkeypatch, (*NUMBERS, *CATEGORIES, "y"))
     lazy, features = pl.scan_parquet(file), ("a", "b", "city")
     lazy.taiga.fit_gbdt("y", *features, rounds=2, batches=True)
     assert read == [{"y", "city"}, {"y", *features}, {"y", *features}]
@@ -200,30 +186,13 @@ def test_only_what_is_kept_is_read_beside_the_passes(file: Path, monkeypatch: py
 )
 def test_a_frame_that_changes_is_an_error(frame: pl.DataFrame, changes: str, said: str) -> None:
     """A query that gives something else in a later pass: no model."""
-    runs = 0
-
-    def source(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-        nonlocal runs
-        runs += 1
-        own = frame
-        # The rows come for what is kept, and for two passes.
-        if runs == 3 and changes == "more":
-            own = pl.concat([own, own.head(1)])
-        elif runs == 3 and changes == "fewer":
-            own = own.head(own.height - 1)
-        elif runs == 3:
-            other = own[changes].gather([1, 0, *range(2, own.height)])
-            own = own.with_columns(other)
-        yield own if columns is None else own.select(columns)
-
-    from polars.io.plugins import register_io_source
-
-    lazy = register_io_source(source, schema=frame.schema)  # type: ignore[arg-type]
+    # The rows come for what is kept, and for two passes.
+    lazy, runs = changing(frame, 3, changes)
     with pytest.raises(
         pl.exceptions.ComputeError, match=f"parameter `batches`: the frame gives {said}.*write it to a file"
     ):
         lazy.taiga.fit_gbdt("y", "a", "city", rounds=2, batches=100)
-    assert runs == 3
+    assert runs() == 3
 
 
 @needs_batches
@@ -346,21 +315,7 @@ def test_auto_reads_in_batches_what_has_no_room(file: Path, monkeypatch: pytest.
     # Bytes of a row: f32, f64, i16, dates of i32, u64, each ten times.
     assert own.batch_rows() == (32 << 20) // (10 * (4 + 8 + 2 + 4 + 8))
 
-    fit = _batches._taiga.BatchedFit
-
-    class Small:
-        """A process with little memory."""
-
-        def __init__(self, *args: Any) -> None:
-            self.own = fit(*args)
-
-        def has_room(self, rows: int) -> bool:
-            return rows < 1_000
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.own, name)
-
-    monkeypatch.setattr(_batches._taiga, "BatchedFit", Small)
+    have_room_for_few_rows(monkeypatch)
     assert lazy.taiga.fit_gbdt("y", *NUMBERS, rounds=3, batches="auto").to_bytes() == whole.to_bytes()
     assert len(sizes) == 2
     lazy.head(999).taiga.fit_gbdt("y", *NUMBERS, rounds=3, batches="auto")
@@ -405,41 +360,13 @@ def test_fits_side_by_side(frame: pl.DataFrame) -> None:
     assert [made[i] for i in range(3)] == whole
 
 
-INTERRUPTED = """
-import signal, sys
-signal.signal(signal.SIGINT, signal.default_int_handler)
-import polars as pl, polars_taiga as tg
-signal.signal(signal.SIGINT, signal.default_int_handler)
-rows = pl.LazyFrame({"i": range(400_000)}).select(y=pl.col("i") % 97 * 1.0, x=pl.col("i") * 7919 % 10_007)
-folder, when = sys.argv[1], sys.argv[2]
-# In a pass over many rows, or in many rounds.
-lazy, rounds, batches = (rows, 100_000, True) if when == "rounds" else (rows, 2, 5)
-interrupt_once_a_call_is_under_way()
-try:
-    lazy.taiga.fit_gbdt("y", "x", rounds=rounds, batches=batches, spill=folder, progress=False)
-    print("done")
-except KeyboardInterrupt:
-    sum(range(1000)), [str(j) for j in range(1000)]  # a second one would come here
-    print("KeyboardInterrupt", flush=True)
-assert rows.head(500).taiga.fit_gbdt("y", "x", rounds=1, batches=100).rounds == 1
-try:
-    signal.raise_signal(signal.SIGINT)
-    print("no signal")
-except KeyboardInterrupt:
-    print("again")
-"""
-
-
 @needs_batches
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux says which library a signal goes to")
 @pytest.mark.parametrize("when", ["rounds", "pass"])
 def test_ctrl_c_ends_it(tmp_path: Path, when: str) -> None:
     """In a round and in a pass, by KeyboardInterrupt alone; no file is left."""
-    script = [sys.executable, "-c", WAIT_FOR_OUR_HANDLER + INTERRUPTED, str(tmp_path), when]
-    run = subprocess.run(script, capture_output=True, text=True, timeout=300)
-    assert run.stdout.split() == ["KeyboardInterrupt", "again"], run.stderr
-    assert run.returncode == 0, run.stderr
-    assert list(tmp_path.iterdir()) == []
+    fit = 'lazy.taiga.fit_gbdt("y", "x", rounds=rounds, batches=batches, spill=folder, progress=False)'
+    check_that_ctrl_c_ends(fit, when, tmp_path)
 
 
 @needs_batches

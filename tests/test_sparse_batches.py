@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +15,14 @@ from hypothesis import strategies as st
 from polars_taiga import _batches, linear
 
 from tests import test_row_key
-from tests.signals import WAIT_FOR_OUR_HANDLER
-from tests.test_batches import INTERRUPTED, needs_batches
+from tests.batches import (
+    changing,
+    check_that_ctrl_c_ends,
+    have_room_for_few_rows,
+    needs_batches,
+    note_columns_read,
+    written,
+)
 
 # Columns, and parameters.
 FITS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
@@ -63,9 +67,7 @@ def frame() -> pl.DataFrame:
 @pytest.fixture(scope="module")
 def file(frame: pl.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The table in a file of several groups of rows."""
-    path = tmp_path_factory.mktemp("batches") / "table.parquet"
-    frame.write_parquet(path, row_group_size=400)
-    return path
+    return written(frame, tmp_path_factory.mktemp("batches"))
 
 
 @needs_batches
@@ -133,24 +135,7 @@ def test_random_fits(data: st.DataObject) -> None:
 @needs_batches
 def test_rows_are_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """First what stands beside the features, then all in batches, once."""
-    read: list[set[str]] = []
-    batches, collect = pl.LazyFrame.collect_batches, pl.LazyFrame.collect
-
-    def note(own: pl.LazyFrame) -> None:
-        plan = own.explain()
-        read.append({name for name in ("yes", "w", "words", "counts", "a") if f'col("{name}")' in plan})
-
-    def noted_batches(self: pl.LazyFrame, **more: Any) -> Any:
-        note(self)
-        return batches(self, **more)
-
-    def noted_collect(self: pl.LazyFrame, **more: Any) -> Any:
-        if "PARQUET" in self.explain().upper():
-            note(self)
-        return collect(self, **more)
-
-    monkeypatch.setattr(pl.LazyFrame, "collect_batches", noted_batches)
-    monkeypatch.setattr(pl.LazyFrame, "collect", noted_collect)
+    read = note_columns_read(monkeypatch, ("yes", "w", "words", "counts", "a"))
     pl.scan_parquet(file).taiga.fit_sparse_lr("yes", "words", "counts", dense="a", weight="w", batches=True)
     assert read == [{"yes", "w"}, {"yes", "w", "words", "counts", "a"}]
 
@@ -167,28 +152,12 @@ def test_rows_are_read_once(file: Path, monkeypatch: pytest.MonkeyPatch) -> None
 )
 def test_a_frame_that_changes_is_an_error(frame: pl.DataFrame, changes: str, said: str) -> None:
     """A query that gives something else in the second pass: no model."""
-    runs = 0
-
-    def source(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
-        nonlocal runs
-        runs += 1
-        own = frame
-        if runs == 2 and changes == "more":
-            own = pl.concat([own, own.head(1)])
-        elif runs == 2 and changes == "fewer":
-            own = own.head(own.height - 1)
-        elif runs == 2:
-            own = own.with_columns(own[changes].reverse())
-        yield own if columns is None else own.select(columns)
-
-    from polars.io.plugins import register_io_source
-
-    lazy = register_io_source(source, schema=frame.schema)  # type: ignore[arg-type]
+    lazy, runs = changing(frame, 2, changes)
     with pytest.raises(
         pl.exceptions.ComputeError, match=f"parameter `batches`: the frame gives {said}.*write it to a file"
     ):
         lazy.taiga.fit_sparse_lr("yes", "words", weight="w", batches=100)
-    assert runs == 2
+    assert runs() == 2
 
 
 @needs_batches
@@ -251,21 +220,7 @@ def test_auto_counts_lists(frame: pl.DataFrame, file: Path, monkeypatch: pytest.
     assert own("words").has_room(1_500)
     assert not own("words").has_room(10**13)
 
-    fit = _batches._taiga.BatchedFit
-
-    class Small:
-        """A process with little memory."""
-
-        def __init__(self, *args: Any) -> None:
-            self.own = fit(*args)
-
-        def has_room(self, rows: int) -> bool:
-            return rows < 1_000
-
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self.own, name)
-
-    monkeypatch.setattr(_batches._taiga, "BatchedFit", Small)
+    have_room_for_few_rows(monkeypatch)
     whole = frame.taiga.fit_sparse_lr("yes", "words", row_key=None)
     assert lazy.taiga.fit_sparse_lr("yes", "words", batches="auto") == whole
     with pytest.raises(pl.exceptions.ComputeError, match=r"parameter `row_key`: .*leave out `batches`"):
@@ -284,15 +239,8 @@ def test_progress_shows(frame: pl.DataFrame, capfd: pytest.CaptureFixture[str]) 
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux says which library a signal goes to")
 def test_ctrl_c_ends_a_pass(tmp_path: Path) -> None:
     """By KeyboardInterrupt alone; no file is left."""
-    fit = 'lazy.select(pl.concat_list("x"), y=pl.col("y") > 40).taiga.fit_sparse_lr("y", "x", '
-    script = INTERRUPTED.replace('lazy.taiga.fit_gbdt("y", "x", rounds=rounds, ', fit)
-    assert fit in script
-    run = subprocess.run(
-        [sys.executable, "-c", WAIT_FOR_OUR_HANDLER + script, str(tmp_path), "pass"],
-        capture_output=True,
-        text=True,
-        timeout=300,
+    fit = (
+        'lazy.select(pl.concat_list("x"), y=pl.col("y") > 40)'
+        '.taiga.fit_sparse_lr("y", "x", batches=batches, spill=folder, progress=False)'
     )
-    assert run.stdout.split() == ["KeyboardInterrupt", "again"], run.stderr
-    assert run.returncode == 0, run.stderr
-    assert list(tmp_path.iterdir()) == []
+    check_that_ctrl_c_ends(fit, "pass", tmp_path)
