@@ -1,21 +1,19 @@
-"""How long imported models take to predict, and the libraries that they come from.
+"""How long imported models take to predict, and the libraries that they come from: `python -m benchmarks.imported`.
 
-python -m benchmarks.imported [rows]        500 trees each, all cores of this process; the best of three runs
+500 trees each, all cores of this process; the best of three runs, from a Polars frame here, from NumPy's array there.
+With `--device cuda` XGBoost and CatBoost predict on the GPU as well; the others are not run.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import lightgbm
 import numpy as np
 import polars as pl
 import polars_taiga as tg
-import xgboost
-from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,47 +21,84 @@ if TYPE_CHECKING:
 TREES, FEATURES, TRAINING = 500, 20, 20_000
 
 
-def best(run: Callable[[], object]) -> float:
-    """Return the least seconds of three runs."""
-    seconds = []
+def best(run: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the least seconds of three runs, and what the last one gave."""
+    seconds, found = [], None
     for _ in range(3):
         start = time.perf_counter()
-        run()
+        found = run()
         seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return min(seconds), found
+
+
+def peers(x: Any, device: str, only: list[str]) -> dict[str, tuple[object, Callable[[], Any]]]:
+    """Fit each library's model: the model, and its prediction of all rows."""
+    threads = len(os.sched_getaffinity(0))
+    train = x[:TRAINING]
+    noise = np.random.default_rng(1).normal(size=len(train))
+    y = train[:, 0] + train[:, 1] * train[:, 2] + np.sin(train[:, 3]) + noise
+
+    def of_xgboost() -> tuple[object, Callable[[], Any]]:
+        import xgboost
+
+        model = xgboost.train({"max_depth": 6, "nthread": threads, "device": device}, xgboost.DMatrix(train, y), TREES)
+        return model, lambda: model.inplace_predict(x)
+
+    def of_catboost() -> tuple[object, Callable[[], Any]]:
+        import catboost
+
+        model = catboost.CatBoostRegressor(
+            iterations=TREES, depth=6, verbose=False, thread_count=threads, allow_writing_files=False
+        ).fit(train, y)
+        task = "GPU" if device == "cuda" else "CPU"
+        return model, lambda: model.predict(x, thread_count=threads, task_type=task)
+
+    def of_lightgbm() -> tuple[object, Callable[[], Any]]:
+        import lightgbm
+
+        model = lightgbm.train({"verbose": -1, "num_threads": threads}, lightgbm.Dataset(train, y), TREES)
+        return model, lambda: model.predict(x)
+
+    def of_sklearn(name: str, rows: int = TRAINING, **params: Any) -> tuple[object, Callable[[], Any]]:
+        from sklearn import ensemble
+
+        model = getattr(ensemble, name)(**params).fit(train[:rows], y[:rows])
+        return model, lambda: model.predict(x)
+
+    forest: dict[str, Any] = {"n_estimators": TREES, "n_jobs": threads, "max_features": 1 / 3, "random_state": 0}
+    makers: dict[str, Callable[[], tuple[object, Callable[[], Any]]]] = {"XGBoost": of_xgboost, "CatBoost": of_catboost}
+    if device == "cpu":
+        makers |= {
+            "LightGBM": of_lightgbm,
+            "HistGradientBoosting": lambda: of_sklearn(
+                "HistGradientBoostingRegressor", max_iter=TREES, early_stopping=False
+            ),
+            "RandomForest, depth 10": lambda: of_sklearn("RandomForestRegressor", 5_000, max_depth=10, **forest),
+            "RandomForest, deep": lambda: of_sklearn("RandomForestRegressor", 5_000, **forest),
+            "ExtraTrees, deep": lambda: of_sklearn("ExtraTreesRegressor", 5_000, **forest),
+        }
+    return {name: make() for name, make in makers.items() if not only or any(word in name for word in only)}
 
 
 def main() -> None:
-    """Print one line a library."""
-    rows = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
-    threads = len(os.sched_getaffinity(0))
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(rows, FEATURES)).astype(np.float32)
-    train = x[:TRAINING]
-    y = train[:, 0] + train[:, 1] * train[:, 2] + np.sin(train[:, 3]) + rng.normal(size=TRAINING)
+    """Print a table, a row a library."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+    parser.add_argument("--only", default="")
+    args = parser.parse_args()
+    x = np.random.default_rng(0).normal(size=(args.rows, FEATURES)).astype(np.float32)
     frame = pl.DataFrame(x, schema=[f"f{i}" for i in range(FEATURES)])
-    names = frame.columns
-    boosted = xgboost.train({"max_depth": 6, "nthread": threads}, xgboost.DMatrix(train, y), TREES)
-    light = lightgbm.train({"verbose": -1, "num_threads": threads}, lightgbm.Dataset(train, y), TREES)
-    hist = HistGradientBoostingRegressor(max_iter=TREES, early_stopping=False).fit(train, y)
-    forest = RandomForestRegressor(TREES, max_depth=10, n_jobs=threads).fit(train[:5_000], y[:5_000])
-    peers: dict[str, tuple[object, Callable[[], object]]] = {
-        "XGBoost": (boosted, lambda: boosted.inplace_predict(x)),
-        "LightGBM": (light, lambda: light.predict(x)),
-        "HistGradientBoosting": (hist, lambda: hist.predict(x)),
-        "RandomForest": (forest, lambda: forest.predict(x)),
-    }
-    print(f"{rows:,} rows, {FEATURES} Float32 columns, {TREES} trees, {threads} threads")
-    for name, (fitted, run) in peers.items():
+    print(f"{args.rows:,} rows, {FEATURES} Float32 columns, {TREES} trees, {len(os.sched_getaffinity(0))} threads\n")
+    print("| model | there, s | here, s | times as fast | apart at most | read, s |\n|---|---|---|---|---|---|")
+    for name, (fitted, run) in peers(x, args.device, [word for word in args.only.split(",") if word]).items():
         start = time.perf_counter()
-        model = tg.import_model(fitted, features=names)
+        model = tg.import_model(fitted, features=frame.columns)
         read = time.perf_counter() - start
-        here = best(lambda model=model: model.predict(frame, device="cpu"))  # type: ignore[misc]
-        there = best(run)
-        print(
-            f"{name:22} there {there:7.2f} s, here {here:7.2f} s ({there / here:.2f} times), read in {read:.2f} s",
-            flush=True,
-        )
+        here, ours = best(lambda model=model: model.predict(frame, device=args.device))  # type: ignore[misc]
+        there, theirs = best(run)
+        apart = float(np.abs(ours.to_numpy() - theirs).max())
+        print(f"| {name} | {there:.2f} | {here:.2f} | {there / here:.2f} | {apart:.0e} | {read:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ use crate::cache::Cache;
 use crate::errors::{self, guarded};
 use crate::export::{Answer, Length, export};
 use crate::monitor::{self, expression};
-use crate::threads::for_blocks;
+use crate::threads::{default_threads, for_blocks};
 use crate::{columns, schema};
 use applied::{Applied, Inputs};
 use output::{Outputs, PredictKwargs};
@@ -26,6 +26,11 @@ use wanted::Wanted;
 /// more than this does not, so the rows are dealt to threads here, in blocks of [`BLOCK`].
 const PARALLEL_ABOVE: usize = 1 << 18;
 const BLOCK: usize = 1 << 16;
+
+/// Fewer rows are dealt too where they meet so many trees together, which take one thread tens of milliseconds, in blocks of so many rows
+/// at the least.
+const MANY_WALKS: usize = 1 << 23;
+const LEAST_BLOCK: usize = 1 << 10;
 
 /// More models than these are applied in turn where rows are few: those of groups, in parts of a query that streams.
 const FEW_MODELS: usize = 64;
@@ -195,8 +200,13 @@ fn predict_all(ready: &Ready, table: &Table, output: &Outputs) -> PolarsResult<S
         "predict fewer rows at a time (a lazy query streams)",
     )?;
     let inputs = table.inputs(ready)?;
-    let (above, block) = if output.is_explained() { (EXPLAINED_BLOCK, EXPLAINED_BLOCK) } else { (PARALLEL_ABOVE, BLOCK) };
-    let block = if table.rows > above && !model.is_remote() { block } else { table.rows.max(1) };
+    let (above, mut block) = if output.is_explained() { (EXPLAINED_BLOCK, EXPLAINED_BLOCK) } else { (PARALLEL_ABOVE, BLOCK) };
+    let many_walks = table.rows.saturating_mul(model.model().facts().trees) >= MANY_WALKS;
+    if many_walks {
+        block = block.min((table.rows / (4 * default_threads())).max(LEAST_BLOCK));
+    }
+    let dealt = (table.rows > above || many_walks) && !model.is_remote();
+    let block = if dealt { block } else { table.rows.max(1) };
     let work = |start: usize, len: usize| output.apply(model, &inputs.slice(start, len), len);
     // At least one block, so that no rows give an empty series of the right type.
     let mut parts = if table.rows == 0 { vec![work(0, 0)] } else { for_blocks(table.rows, block, work) }.into_iter();

@@ -1,28 +1,30 @@
 //! Predictions of rows.
 
-use super::model::Forest;
+use super::model::{Forest, Tree};
+use super::value_steps::{KeyTest, MISSING, SIDE, ValueSteps, key};
 use crate::column::Column;
 use crate::encoding::Lookup;
 use crate::error::Result;
+use crate::model::Feature;
 use crate::model::bind::bind;
 use crate::model::code_search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::parallel::interrupt;
 use crate::quantize::CodeSet;
-use crate::tree::model::Child;
+use crate::tree::model::{Child, Node, Split};
 
 /// The most rows that are read at a time, and the most bytes of their codes where trees are small: so many meet a tree while it lies in
 /// the second cache.
 const BLOCK: usize = 8192;
 const BYTES: usize = 1 << 18;
 
+/// Rows whose values are turned at a time, from one column after the other to one row after the other.
+const TURNED: usize = 64;
+
 /// Rows that are read at a time where many features are asked about, unless their values would take more than so many bytes.
 const FEW_ROWS: usize = 512;
 const MANY_BYTES: usize = 1 << 24;
 /// Trees that a block of rows meets between two looks whether the predictions are still wanted.
 const TREES: usize = 16;
-
-/// Rows that walk side by side, so that the memory's answers to some overlap with those to others.
-const SIDE: usize = 16;
 
 /// A node as rows meet it: sixteen bytes, so that a large tree fits a core's cache.
 #[derive(Clone, Copy)]
@@ -39,11 +41,13 @@ struct Step {
 enum Way {
     /// All features by codes: `code.wrapping_sub(shift) > above`, see [`crate::learners::boosting::model`]'s plan.
     Codes,
-    /// Some by sets of categories, or by values.
+    /// All features by values.
+    Values,
+    /// Some by sets of categories.
     Mixed,
 }
 
-/// A question of a mixed tree.
+/// A node's question.
 #[derive(Clone, Copy)]
 pub enum Test {
     Code {
@@ -108,11 +112,13 @@ pub struct Predictor {
     way: Way,
     /// Rows of a block.
     block: usize,
-    /// Tree after tree.
+    /// Tree after tree, unless features are read by values.
     steps: Vec<Step>,
     /// Of each step, where they are mixed.
     tests: Vec<Test>,
-    /// Of each tree its first step and its first value; and behind the last tree.
+    /// The trees, where features are read by values.
+    value_steps: ValueSteps,
+    /// Of each tree its first node and its first value; and behind the last tree.
     starts: Vec<(usize, usize)>,
     /// Leaf after leaf, `outputs` values each.
     values: Vec<f64>,
@@ -124,6 +130,8 @@ pub struct Predictor {
 pub(super) struct Block {
     codes: Vec<u8>,
     values: Vec<f64>,
+    /// Of a forest that reads features by values these, one row after the other.
+    keys: Vec<u64>,
     scratch: Scratch,
 }
 
@@ -138,21 +146,23 @@ impl Predictor {
         let asked: Vec<u32> = (0..is_asked.len() as u32).filter(|f| is_asked[*f as usize]).collect();
         let mut place = vec![0; is_asked.len()];
         asked.iter().enumerate().for_each(|(at, f)| place[*f as usize] = at);
-        let readers: Vec<Reader> = forest
-            .features
-            .iter()
-            .zip(is_asked)
-            .map(|(f, asked)| match &f.categories {
-                _ if !asked => Reader::None,
-                Some(categories) => Reader::Categories(categories.len() as u32),
-                None if f.borders.len() <= MAX_SLOT_BORDERS => Reader::Codes(Search::new(&f.borders)),
-                None => Reader::Values,
-            })
-            .collect();
+        let numeric = |f: usize| forest.features[f].categories.is_none();
+        let many = |f: usize| is_asked[f] && numeric(f) && forest.features[f].borders.len() > MAX_SLOT_BORDERS;
+        let way = match (0..is_asked.len()).any(many) {
+            _ if (0..is_asked.len()).all(|f| !is_asked[f] || numeric(f) && !many(f)) => Way::Codes,
+            true if asked.iter().all(|f| numeric(*f as usize)) => Way::Values,
+            _ => Way::Mixed,
+        };
+        let reader = |(f, feature): (usize, &Feature)| match &feature.categories {
+            _ if !is_asked[f] => Reader::None,
+            Some(categories) => Reader::Categories(categories.len() as u32),
+            None if way == Way::Values || many(f) => Reader::Values,
+            None => Reader::Codes(Search::new(&feature.borders)),
+        };
+        let readers: Vec<Reader> = forest.features.iter().enumerate().map(reader).collect();
         let outputs = forest.outputs();
-        let by_codes = readers.iter().all(|r| matches!(r, Reader::None | Reader::Codes(_)));
-        let way = if by_codes { Way::Codes } else { Way::Mixed };
-        let bytes = asked.len().max(1) * if readers.iter().any(|r| matches!(r, Reader::Values)) { 9 } else { 1 };
+        let value_bytes = if readers.iter().any(|r| matches!(r, Reader::Values)) { size_of::<f64>() } else { 0 };
+        let bytes = asked.len().max(1) * (value_bytes + (way != Way::Values) as usize);
         let least = (MANY_BYTES / bytes).clamp(SIDE, FEW_ROWS);
         // A tree that fills the second cache comes from behind it for each block, so more rows meet it then.
         let nodes: usize = forest.trees.iter().map(|t| t.nodes.len()).sum();
@@ -160,40 +170,25 @@ impl Predictor {
         let block = ((4 * tree).clamp(BYTES, MANY_BYTES) / bytes).clamp(least, BLOCK) / SIDE * SIDE;
         let (mut steps, mut tests, mut values, mut starts) = (vec![], vec![], vec![], vec![(0, 0)]);
         for tree in &forest.trees {
-            let nodes = tree.nodes.len() as u32;
-            let state = |child| match child {
-                Child::Node(i) => i,
-                Child::Leaf(i) => nodes + i,
-            };
-            for n in &tree.nodes {
-                let s = &n.split;
-                let test = match &readers[s.feature as usize] {
-                    Reader::Categories(_) => Test::Set(s.border),
-                    Reader::Values => {
-                        let border = forest.features[s.feature as usize].borders.get(s.border as usize);
-                        Test::Value { border: border.copied().unwrap_or(f64::INFINITY), missing_right: !s.missing_left }
-                    }
-                    // Right of border b are the codes above b + 1.
-                    _ => Test::Code { shift: !s.missing_left as u8, above: s.border as u8 + 1 - !s.missing_left as u8 },
-                };
-                let packed = match test {
-                    Test::Code { shift, above } if way == Way::Codes => {
-                        ((place[s.feature as usize] * block) as u64) << 16 | (shift as u64) << 8 | above as u64
-                    }
-                    _ => {
+            for n in if way == Way::Values { &[][..] } else { &tree.nodes } {
+                let place = place[n.split.feature as usize];
+                let packed = match test(&forest, &readers, &n.split) {
+                    Test::Code { shift, above } if way == Way::Codes => ((place * block) as u64) << 16 | (shift as u64) << 8 | above as u64,
+                    test => {
                         tests.push(test);
-                        place[s.feature as usize] as u64
+                        place as u64
                     }
                 };
-                steps.push(Step { test: packed, children: [state(n.left), state(n.right)] });
+                steps.push(Step { test: packed, children: children(tree, n) });
             }
             let first = values.len();
             values.resize(first + tree.leaves() * outputs, 0.0);
             values[first..].chunks_exact_mut(outputs).enumerate().for_each(|(leaf, out)| tree.value(leaf, out));
-            starts.push((steps.len(), values.len()));
+            starts.push((starts[starts.len() - 1].0 + tree.nodes.len(), values.len()));
         }
+        let value_steps = if way == Way::Values { ValueSteps::new(&forest, &place) } else { ValueSteps::default() };
         let lookups = forest.features.iter().map(|f| f.categories.clone().and_then(|c| Lookup::new(c).ok())).collect();
-        Predictor { forest, readers, asked, way, block, steps, tests, starts, values, lookups }
+        Predictor { forest, readers, asked, way, block, steps, tests, value_steps, starts, values, lookups }
     }
 
     /// The forest.
@@ -220,14 +215,8 @@ impl Predictor {
     /// The nodes of all trees, tree after tree: feature, test, and the nodes left and right, from the tree's number of nodes
     /// on leaves.
     pub fn questions(&self) -> impl Iterator<Item = (usize, Test, [u32; 2])> + '_ {
-        let feature = |place: usize| self.asked[place] as usize;
-        self.steps.iter().enumerate().map(move |(i, step)| match self.way {
-            Way::Codes => {
-                let test = Test::Code { shift: (step.test >> 8) as u8, above: step.test as u8 };
-                (feature((step.test >> 16) as usize / self.block), test, step.children)
-            }
-            Way::Mixed => (feature(step.test as usize), self.tests[i], step.children),
-        })
+        let question = |tree, node: &Node| (node.split.feature as usize, test(&self.forest, &self.readers, &node.split), children(tree, node));
+        self.forest.trees.iter().flat_map(move |tree| tree.nodes.iter().map(move |node| question(tree, node)))
     }
 
     /// Of each tree its first node and its first value; and behind the last tree.
@@ -307,9 +296,12 @@ impl Predictor {
         self.block
     }
 
-    /// Reads rows `start .. start + n`, feature after feature of those that are asked about.
+    /// Reads rows `start .. start + n` of the features that are asked about.
     pub(super) fn read(&self, columns: &[&Column<'_>], start: usize, n: usize, block: &mut Block) {
         let stride = self.block;
+        if self.way == Way::Values {
+            return self.read_keys(columns, start, n, &mut block.keys);
+        }
         block.codes.resize(self.asked.len() * stride, 0);
         if self.readers.iter().any(|r| matches!(r, Reader::Values)) {
             block.values.resize(self.asked.len() * stride, 0.0);
@@ -329,26 +321,39 @@ impl Predictor {
         }
     }
 
+    /// Reads values one row after the other, so that those of a row that walks lie together.
+    fn read_keys(&self, columns: &[&Column<'_>], start: usize, n: usize, keys: &mut Vec<u64>) {
+        let width = self.asked.len();
+        // Rows behind the last one walk beside it.
+        keys.resize(self.block * width, MISSING);
+        let mut of_column = [0.0; TURNED];
+        for first in (0..n).step_by(TURNED) {
+            let of_column = &mut of_column[..TURNED.min(n - first)];
+            for (place, f) in self.asked.iter().enumerate() {
+                columns[*f as usize].read_f64(start + first, of_column);
+                let places = keys[first * width + place..].iter_mut().step_by(width);
+                places.zip(&*of_column).for_each(|(out, x)| *out = key(*x));
+            }
+        }
+    }
+
     /// The leaf of each row of a block in a tree.
     fn leaves_of_block(&self, tree: usize, block: &Block, out: &mut [u32]) {
         let range = self.starts[tree].0..self.starts[tree + 1].0;
-        let steps = &self.steps[range.clone()];
         match self.way {
-            _ if steps.is_empty() => out.fill(0),
-            Way::Codes => side_by_side(steps, out, |_, step, row| {
+            _ if range.is_empty() => out.fill(0),
+            Way::Codes => side_by_side(&self.steps[range], out, |_, step, row| {
                 let code = block.codes[(step.test >> 16) as usize + row];
                 code.wrapping_sub((step.test >> 8) as u8) > step.test as u8
             }),
+            Way::Values => self.value_steps.leaves(tree, &block.keys, self.asked.len(), out),
             Way::Mixed => {
-                let tests = &self.tests[range];
-                side_by_side(steps, out, |index, step, row| {
+                let tests = &self.tests[range.clone()];
+                side_by_side(&self.steps[range], out, |index, step, row| {
                     let at = step.test as usize * self.block + row;
                     match tests[index] {
                         Test::Code { shift, above } => block.codes[at].wrapping_sub(shift) > above,
-                        Test::Value { border, missing_right } => {
-                            let x = block.values[at];
-                            x > border || (x.is_nan() && missing_right)
-                        }
+                        Test::Value { border, missing_right } => value_goes_right(block.values[at], border, missing_right),
                         Test::Set(set) => self.set(set).contains(block.codes[at]),
                     }
                 })
@@ -358,22 +363,21 @@ impl Predictor {
 
     /// Writes of each row of a block 1 where it goes right at a node of a tree, else 0.
     pub(super) fn goes_right(&self, tree: usize, node: usize, block: &Block, out: &mut [u8]) {
-        let index = self.starts[tree].0 + node;
-        let step = &self.steps[index];
-        if self.way == Way::Codes {
-            let (shift, above) = ((step.test >> 8) as u8, step.test as u8);
-            let codes = &block.codes[(step.test >> 16) as usize..];
-            out.iter_mut().zip(codes).for_each(|(out, code)| *out = (code.wrapping_sub(shift) > above) as u8);
-            return;
-        }
-        let at = step.test as usize * self.block;
-        match self.tests[index] {
+        let split = &self.forest.trees[tree].nodes[node].split;
+        let Ok(place) = self.asked.binary_search(&split.feature) else { return };
+        let at = place * self.block;
+        match test(&self.forest, &self.readers, split) {
             Test::Code { shift, above } => {
                 out.iter_mut().zip(&block.codes[at..]).for_each(|(out, code)| *out = (code.wrapping_sub(shift) > above) as u8);
             }
+            Test::Value { border, missing_right } if self.way == Way::Values => {
+                let test = KeyTest::new(border, !missing_right);
+                let keys = block.keys[place..].iter().step_by(self.asked.len());
+                out.iter_mut().zip(keys).for_each(|(out, key)| *out = test.goes_right(*key) as u8);
+            }
             Test::Value { border, missing_right } => {
-                let right = |x: &f64| *x > border || (x.is_nan() && missing_right);
-                out.iter_mut().zip(&block.values[at..]).for_each(|(out, x)| *out = right(x) as u8);
+                let values = &block.values[at..];
+                out.iter_mut().zip(values).for_each(|(out, x)| *out = value_goes_right(*x, border, missing_right) as u8);
             }
             Test::Set(set) => {
                 let set = self.set(set);
@@ -385,6 +389,32 @@ impl Predictor {
     fn set(&self, set: u32) -> &CodeSet {
         &self.forest.sets[set as usize]
     }
+}
+
+/// Returns the question of a split, by how its feature is read.
+fn test(forest: &Forest, readers: &[Reader], split: &Split) -> Test {
+    match &readers[split.feature as usize] {
+        Reader::Categories(_) => Test::Set(split.border),
+        Reader::Values => {
+            let border = forest.features[split.feature as usize].borders.get(split.border as usize);
+            Test::Value { border: border.copied().unwrap_or(f64::INFINITY), missing_right: !split.missing_left }
+        }
+        // Right of border b are the codes above b + 1.
+        _ => Test::Code { shift: !split.missing_left as u8, above: split.border as u8 + 1 - !split.missing_left as u8 },
+    }
+}
+
+/// Returns the children of a node of a tree by their numbers, leaves behind all nodes.
+fn children(tree: &Tree, node: &Node) -> [u32; 2] {
+    [node.left, node.right].map(|child| match child {
+        Child::Node(i) => i,
+        Child::Leaf(i) => tree.nodes.len() as u32 + i,
+    })
+}
+
+#[inline(always)]
+fn value_goes_right(x: f64, border: f64, missing_right: bool) -> bool {
+    x > border || (x.is_nan() && missing_right)
 }
 
 /// Walks rows from the root to their leaves, some at a time; `goes_right(index of the step, step, row)`.

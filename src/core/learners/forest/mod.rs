@@ -32,6 +32,7 @@ pub mod steps;
 pub mod table;
 mod together;
 mod validate;
+mod value_steps;
 
 pub use apply::Predictor;
 pub use fit::{constant, fit, fit_in_batches, fit_together};

@@ -9,7 +9,9 @@ use taiga_engine::learners::forest::explain::Importance;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input, Monitor, Predictor, Quiet, Target, bootstrap, fit};
 use taiga_engine::numerics::random::{Purpose, Random, below};
 use taiga_engine::{Error, Result, memory};
+use taiga_engine::tree::Tree;
 use taiga_testing::forest::*;
+use taiga_testing::model::naive_leaf;
 use taiga_testing::{Dice, Table, Wanted};
 
 fn with(base: &Value, name: &str, value: Value) -> ForestParams {
@@ -233,6 +235,43 @@ fn predictions_are_means_of_leaves() {
     }
     let right = predictor.class(&shares).iter().zip(&y).filter(|(a, b)| a == b).count();
     assert!(right > 500, "{right} of {rows}");
+}
+
+/// Proves that rows which walk side by side reach the leaf that each reaches alone, where features are read by codes and where there are too
+/// many borders for these: on borders, among missing and infinite values, in trees of one leaf and in deep ones.
+#[test]
+fn leaves_are_those_of_each_row_alone() {
+    let mut by_values = 0;
+    for seed in 0..40 {
+        let mut dice = Dice::new(seed);
+        let rows = 3 + dice.below(1500) as usize;
+        let classes = [0, 2, 4][dice.below(3) as usize];
+        let table = awkward_table(&mut dice, rows, 4, classes, false);
+        let depth = [None, Some(1), Some(4)][dice.below(3) as usize];
+        let forest = grow(&table, &params(json!({ "trees": 3, "splitter": "exact", "seed": seed, "depth": depth, "oob": false })));
+        let many = forest.features.iter().map(|f| f.borders.len()).max() > Some(255);
+        by_values += many as usize;
+        let mut columns: Vec<Vec<f64>> = table.columns.iter().map(|c| c.iter().copied().take(300).collect()).collect();
+        for (column, feature) in columns.iter_mut().zip(&forest.features) {
+            let own = |dice: &mut Dice| match (dice.below(4), feature.borders.len() as u64) {
+                (0, _) | (_, 0) => [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0][dice.below(4) as usize],
+                (1, n) => feature.borders[dice.below(n) as usize].next_up(),
+                (_, n) => feature.borders[dice.below(n) as usize],
+            };
+            column.extend((0..200).map(|_| own(&mut dice)));
+        }
+        let predictor = Predictor::new(forest.clone());
+        let named: Vec<Column<'_>> = columns.iter().zip(&forest.features).map(|(c, f)| Column::from_f64(f.name.clone(), c)).collect();
+        let leaves = predictor.leaves(&predictor.bind(&named).unwrap());
+        for row in 0..columns[0].len() {
+            let values: Vec<f64> = columns.iter().map(|c| c[row]).collect();
+            for (t, tree) in forest.trees.iter().enumerate() {
+                let alone = naive_leaf(&Tree::Branching { nodes: tree.nodes.clone(), leaves: vec![] }, &forest.features, &values);
+                assert_eq!(leaves[row * 3 + t], alone, "seed {seed}, row {row}, tree {t}");
+            }
+        }
+    }
+    assert!((5..35).contains(&by_values), "{by_values} of 40 by values");
 }
 
 fn good(classes: usize) -> Table {
