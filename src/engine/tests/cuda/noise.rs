@@ -1,12 +1,13 @@
 //! `random_strength`: splits that are compared with noise on their scores. The models are the CPU's, byte for byte.
 
 use serde_json::json;
+use std::time::Instant;
 use taiga_engine::dataset::Quiet;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::fit;
 use taiga_testing::contract::table;
 use taiga_testing::devices::{both, compare};
-use taiga_testing::gpu::gpu;
+use taiga_testing::gpu::{gpu, say};
 use taiga_testing::{Dice, POLICIES, Table, Wanted, params, params_with};
 
 /// Fits with noise of several strengths: hardly any, some, and so much that features are chosen by nothing else.
@@ -143,10 +144,31 @@ fn noise_in_units_of_far_apart_derivatives() {
             let mut t = table(rows.max(2), 4, "rmse", rows as u64);
             let mut dice = Dice::new(rows as u64);
             t.weight = Some((0..t.rows()).map(|_| (dice.unit() * 50.0 - 25.0).exp2()).collect());
-            let p =
-                params(json!({ "rounds": 4, "policy": policy, "random_strength": 0.8, "row_sample": ["none", "bernoulli", "mvs"][case] }));
+            let sample = ["none", "bernoulli", "mvs"][case];
+            let p = params(json!({ "rounds": 4, "policy": policy, "random_strength": 0.8, "row_sample": sample }));
             let (cpu, cuda) = both(&t.input(), &p);
             assert!(cpu.to_bytes() == cuda.to_bytes(), "{rows} rows, {policy}");
+        }
+    }
+}
+
+/// Prints how long fits with noise and with dropouts take beside plain ones, on each device, where `TAIGA_TIMING` asks for it.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn timing_of_noise_and_dropouts() {
+    gpu();
+    if std::env::var_os("TAIGA_TIMING").is_none() {
+        return;
+    }
+    let t = table(1_000_000, 28, "logloss", 1);
+    for policy in POLICIES {
+        for more in [json!({}), json!({ "random_strength": 1.0 }), json!({ "boosting": "dart" })] {
+            for device in ["cuda", "cuda", "cpu"] {
+                let p = params_with(json!({ "loss": "logloss", "rounds": 100, "policy": policy, "device": device }), more.clone());
+                let begun = Instant::now();
+                fit(&t.input(), &p, &Quiet).expect("a fit");
+                say(&format!("{policy} {more} {device}: {:.3} s", begun.elapsed().as_secs_f64()));
+            }
         }
     }
 }
