@@ -8,6 +8,8 @@
 //   (tree_partition ─► tree_plan_sums ─► tree_sum_*, tree_sum_sparse_* where there are more than 32 columns or sparse features)
 //   tree_leaves, and while the next tree's quantizer is found the scores' update       once a tree
 //   tree_share_quantizers, tree_shared_* (where several outputs share the tree)        instead of the above
+//   tree_spread (where there is noise on scores)                                       once a tree
+//   tree_keep, tree_add_kept (where trees are left out for a while)                    twice a round
 //
 // and without asking the host:
 //
@@ -37,6 +39,8 @@
 #include "trees/rows.cuh"
 #include "trees/evaluate_splits.cuh"
 #include "trees/evaluate_shared.cuh"
+#include "trees/spread.cuh"
+#include "trees/dropouts.cuh"
 #include "trees/small_tables.cuh"
 
 #include <cstddef>

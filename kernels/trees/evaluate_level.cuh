@@ -125,7 +125,8 @@ __device__ __forceinline__ void score_steps(const SplitSearch& a, const LevelSco
 
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
 // best. What other blocks of this launch may have written is read past the first-level cache. `known`: room for
-// what is known of BINS nodes at a time, or `is_known` of all of them.
+// what is known of BINS nodes at a time, or `is_known` of all of them. `NOISY`: whether there may be noise.
+template <bool NOISY>
 __device__ __forceinline__ void sum_scores(const SplitSearch& a, const LevelScores& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
                                            bool begins, bool ends, Known& known, bool is_known) {
     __shared__ Top tops[8];
@@ -195,8 +196,9 @@ __device__ __forceinline__ void sum_scores(const SplitSearch& a, const LevelScor
     const bool open = is_open(drawn_border(a, a.split_inputs[0], numbers[column]), border);
     const double with = open && border < feature.borders && found ? sums[0] : -INFINITE64;
     const auto without = [&] { return top_of_block(open && border <= feature.borders ? sums[1] : -INFINITE64, tops); };
-    const Picked picked = pick_side(a.rules.min_gain, parent, top_of_block(with, tops), any, without);
-    if (threadIdx.x == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, {0, 0, 0}, 0};
+    const double* noise = noise_of<NOISY>(a, a.split_inputs[0], column);
+    const Picked picked = pick_side(a.rules.min_gain, parent, noise, top_of_block(with, tops), any, without);
+    if (threadIdx.x == picked.place) *best = FeatureSplit{picked.rank, border, picked.side, {0, 0, 0}, picked.gain};
 }
 
 // blockIdx.x: the feature inside the group; blockIdx.y: the node among those of this time.
@@ -226,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(BINS)
     tree_level_sum(const __grid_constant__ SplitSearch a, const __grid_constant__ LevelScores level, const uint32_t* numbers, uint32_t nodes, uint32_t begins,
                    uint32_t ends) {
     __shared__ Known known;
-    sum_scores(a, level, numbers, blockIdx.x, nodes, begins, ends, known, false);
+    sum_scores<true>(a, level, numbers, blockIdx.x, nodes, begins, ends, known, false);
 }
 
 // The sums left of a split in a node's histogram, by a warp. All bins are on their way before the first is

@@ -82,31 +82,34 @@ struct Lanes {
 
 // The best of all codes' splits, with missing values on the better side.
 struct Picked {
-    double gain;
+    double gain, rank;
     uint32_t side, place;
 };
 
 // `with`: the largest that a split is worth with missing values on the left; `any`: whether there are any; `without`: finds
-// the largest with them on the right.
+// the largest with them on the right; `noise`: of the feature, or none.
 template <typename Without>
-__device__ __forceinline__ Picked pick_side(double min_gain, double parent, Top with, bool any, Without without) {
+__device__ __forceinline__ Picked pick_side(double min_gain, double parent, const double* noise, Top with, bool any, Without without) {
     Top top = with;
-    double gain = top.value - parent;
+    double gain = top.value - parent, rank = rank_of(noise, parent, gain);
     uint32_t side = gain > min_gain ? MISSING_LEFT : NO_SIDE;
     if (any) {
         Top other = without();
         double other_gain = other.value - parent;
-        bool better = other_gain > gain || (other_gain == gain && other.place < top.place);
+        const double other_rank = rank_of(noise, parent, other_gain);
+        bool better = other_rank > rank || (other_rank == rank && other.place < top.place);
         if (other_gain > min_gain && (side == NO_SIDE || better)) {
             gain = other_gain;
+            rank = other_rank;
             top = other;
             side = MISSING_RIGHT;
         }
     }
-    return {gain, side, top.place};
+    return {gain, rank, side, top.place};
 }
 
-// The best split of a node by a feature of the group, by a block.
+// The best split of a node by a feature of the group, by a block. `NOISY`: whether there may be noise.
+template <bool NOISY>
 __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Top tops[8];
@@ -122,8 +125,9 @@ __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t insid
         return;
     }
     const GradientQuantizer& e = *a.quantizer;
+    const double* noise = noise_of<NOISY>(a, input, a.first_column + inside);
     if (feature.categories) {
-        best_subset(a, e, input, own[0], feature.borders + 1, drawn_border(a, input, f), best, a.sets + (best - a.best) * 8);
+        best_subset(a, e, input, own[0], feature.borders + 1, drawn_border(a, input, f), noise, best, a.sets + (best - a.best) * 8);
         return;
     }
     Sums missing;
@@ -134,12 +138,14 @@ __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t insid
     const auto without = [&] {
         return top_of_block(open && border <= feature.borders ? score(a.rules, e, input, feature.monotone, left - missing, -INFINITE64) : -INFINITE64, tops);
     };
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), top_of_block(with, tops), any_of(missing), without);
-    if (code == picked.place) *best = FeatureSplit{picked.gain, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, 0};
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), noise, top_of_block(with, tops), any_of(missing), without);
+    if (code == picked.place) {
+        *best = FeatureSplit{picked.rank, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, picked.gain};
+    }
 }
 
 // The same by `WIDTH` lanes, of a feature without categories; by all lanes of a block.
-template <uint32_t WIDTH, uint32_t EACH>
+template <uint32_t WIDTH, uint32_t EACH, bool NOISY>
 __device__ __forceinline__ void search_lanes(const SplitSearch& a, uint32_t node) {
     const uint32_t inside = (blockIdx.x * blockDim.x + threadIdx.x) / WIDTH;
     const SplitInput input = a.split_inputs[node];
@@ -176,11 +182,13 @@ __device__ __forceinline__ void search_lanes(const SplitSearch& a, uint32_t node
         if (codes.first == 0) *best = FeatureSplit{};
         return;
     }
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), with, any, [&] { return without; });
+    const double* noise = noise_of<NOISY>(a, input, a.first_column + inside);
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), noise, with, any, [&] { return without; });
     if (picked.place - codes.first >= codes.each) return;
     codes.each_code([&](uint32_t code, Sums left, bool) {
         if (code != picked.place) return;
-        *best = FeatureSplit{picked.gain, code - feature.first, picked.side, picked.side == MISSING_RIGHT ? left - codes.missing : left, 0};
+        const Sums on_left = picked.side == MISSING_RIGHT ? left - codes.missing : left;
+        *best = FeatureSplit{picked.rank, code - feature.first, picked.side, on_left, picked.gain};
     });
 }
 
@@ -252,6 +260,7 @@ struct Steps {
 constexpr uint32_t LANE_THREADS = 256, STEP_THREADS = 128;
 
 // The best split of a node by a feature, by a warp, of a feature without categories; by all lanes of a block.
+template <bool NOISY>
 __device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node) {
     __shared__ Steps::Scratch scratch[STEP_THREADS / 32];
     const uint32_t inside = blockIdx.x * (STEP_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
@@ -284,33 +293,35 @@ __device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node
     }
     with = top_of_lanes<32>(with);
     without = top_of_lanes<32>(without);
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), with, any, [&] { return without; });
+    const double* noise = noise_of<NOISY>(a, input, a.first_column + inside);
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), noise, with, any, [&] { return without; });
     if (lane) return;
     if (picked.side == NO_SIDE) {
         *best = FeatureSplit{};
         return;
     }
     const Sums left = steps.left(a, picked.place);
-    *best = FeatureSplit{picked.gain, steps.kept.codes[picked.place] - feature.first, picked.side, picked.side == MISSING_RIGHT ? left - steps.missing : left, 0};
+    const Sums on_left = picked.side == MISSING_RIGHT ? left - steps.missing : left;
+    *best = FeatureSplit{picked.rank, steps.kept.codes[picked.place] - feature.first, picked.side, on_left, picked.gain};
 }
 
 // The best split of each node by each feature: blockIdx.x the feature inside the group, blockIdx.y
 // the node.
 extern "C" __global__ void __launch_bounds__(BINS) tree_search(const __grid_constant__ SplitSearch a) {
-    search_node(a, blockIdx.x, blockIdx.y);
+    search_node<true>(a, blockIdx.x, blockIdx.y);
 }
 
 // The same where all features have at most so many codes and none is of categories.
 #define TAIGA_SEARCH(name, width, each)                                                                                 \
     extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ SplitSearch a) {                 \
-        search_lanes<width, each>(a, blockIdx.y);                                                                       \
+        search_lanes<width, each, true>(a, blockIdx.y);                                                                 \
     }
 
 TAIGA_SEARCH(tree_search_4, 4, 1)
 TAIGA_SEARCH(tree_search_32, 32, 1)
 
 extern "C" __global__ void __launch_bounds__(STEP_THREADS) tree_search_256(const __grid_constant__ SplitSearch a) {
-    search_steps(a, blockIdx.y);
+    search_steps<true>(a, blockIdx.y);
 }
 
 // What a feature offers, past the first-level cache: other blocks of this launch may have written it.
@@ -318,18 +329,19 @@ __device__ __forceinline__ FeatureSplit read_best(const FeatureSplit* best) {
     const ulonglong2* words = reinterpret_cast<const ulonglong2*>(best);
     const ulonglong2 head = __ldcg(words), sums = __ldcg(words + 1), rest = __ldcg(words + 2);
     return {__longlong_as_double(static_cast<long long>(head.x)), static_cast<uint32_t>(head.y), static_cast<uint32_t>(head.y >> 32),
-            {static_cast<int64_t>(sums.x), static_cast<int64_t>(sums.y), static_cast<int64_t>(rest.x)}};
+            {static_cast<int64_t>(sums.x), static_cast<int64_t>(sums.y), static_cast<int64_t>(rest.x)},
+            __longlong_as_double(static_cast<long long>(rest.y))};
 }
 
-// A column that gains most, or none: `NOWHERE`.
+// A column that ranks first, or none: `NOWHERE`.
 struct Offer {
-    double gain;
+    double rank;
     uint32_t column;
 };
 
 __device__ __forceinline__ Offer better(Offer a, Offer b) {
     if (b.column == NOWHERE) return a;
-    return a.column == NOWHERE || b.gain > a.gain || (b.gain == a.gain && b.column < a.column) ? b : a;
+    return a.column == NOWHERE || b.rank > a.rank || (b.rank == a.rank && b.column < a.column) ? b : a;
 }
 
 // The best of every `stride`-th of a node's columns, by a warp; `columns` are numbered in order of their features.
@@ -341,7 +353,7 @@ __device__ __forceinline__ Offer best_offer(const FeatureSplit* best, uint32_t c
         const uint32_t side = static_cast<uint32_t>(head.y >> 32);
         if (side != NO_SIDE) top = better(top, {__longlong_as_double(static_cast<long long>(head.x)), c});
     }
-    for (int o = 16; o; o >>= 1) top = better(top, {__shfl_xor_sync(~0u, top.gain, o), __shfl_xor_sync(~0u, top.column, o)});
+    for (int o = 16; o; o >>= 1) top = better(top, {__shfl_xor_sync(~0u, top.rank, o), __shfl_xor_sync(~0u, top.column, o)});
     return top;
 }
 

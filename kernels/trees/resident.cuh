@@ -177,7 +177,7 @@ __device__ __forceinline__ void grow_searched(const ResidentLevel& a) {
 // Few nodes are searched and grown in one launch. blockIdx.x: the feature; blockIdx.y: the node.
 extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid_constant__ ResidentLevel a) {
     follow_on();
-    search_node(a.search, blockIdx.x, blockIdx.y);
+    search_node<false>(a.search, blockIdx.x, blockIdx.y);
     grow_searched(a);
 }
 
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_search_grow(const __grid
 #define TAIGA_SEARCH_GROW(name, width, each)                                                                            \
     extern "C" __global__ void __launch_bounds__(LANE_THREADS) name(const __grid_constant__ ResidentLevel a) {                  \
         follow_on();                                                                                                    \
-        search_lanes<width, each>(a.search, blockIdx.y);                                                                \
+        search_lanes<width, each, false>(a.search, blockIdx.y);                                                         \
         grow_searched(a);                                                                                               \
     }
 
@@ -194,7 +194,7 @@ TAIGA_SEARCH_GROW(tree_search_grow_32, 32, 1)
 
 extern "C" __global__ void __launch_bounds__(STEP_THREADS) tree_search_grow_256(const __grid_constant__ ResidentLevel a) {
     follow_on();
-    search_steps(a.search, blockIdx.y);
+    search_steps<false>(a.search, blockIdx.y);
     grow_searched(a);
 }
 
@@ -207,7 +207,7 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_level_grow(const __grid_
     know_nodes(a.search, a.search.split_inputs, nodes, known);
     score_node(a.search, level, blockIdx.x, blockIdx.y, known.parents[blockIdx.y]);
     if (!last_block(a.arrived + 1 + blockIdx.x, gridDim.y)) return;
-    sum_scores(a.search, level, a.numbers, blockIdx.x, nodes, true, true, known, true);
+    sum_scores<false>(a.search, level, a.numbers, blockIdx.x, nodes, true, true, known, true);
     if (!last_block(a.arrived, gridDim.x)) return;
     const uint32_t column = best_column_of_block(a.search.best, a.search.columns);
     const FeatureSplit b = column == NOWHERE ? FeatureSplit{} : read_best(a.search.best + column);

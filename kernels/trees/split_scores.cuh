@@ -57,17 +57,18 @@ struct SplitInput {  // shared with the host
     uint32_t features;  // the first word of the bits of those that may split it; ~0: all may
     uint32_t state;
     double value;  // its own, which smoothing draws its children's to
-    uint32_t drawn, unused;  // the word from which on the borders are, four a word, where one alone of each feature may divide it
+    uint32_t drawn;  // the word from which on the borders are, four a word, where one alone of each feature may divide it
+    uint32_t noise;  // the row of `SplitSearch::noise`, where there is any
 };
 
 constexpr uint32_t EXISTS = 1, SEARCHED = 2;
 
 // What a feature offers a node; nothing at `NO_SIDE`.
 struct alignas(16) FeatureSplit {  // shared with the host
-    double gain;
+    double rank;  // what features are compared by: the gain, or the root of the score with noise
     uint32_t border, side;
     Sums left;
-    uint64_t unused;
+    double gain;
 };
 
 enum : uint32_t { NO_SIDE, MISSING_LEFT, MISSING_RIGHT, SUBSET };
@@ -93,6 +94,7 @@ struct SplitSearch {  // shared with the host
     const GradientQuantizer* quantizer;
     FeatureSplit* best;      // [node][column]
     uint32_t* sets;  // [node][column][8]; where there are categories
+    const double* noise;  // [row][column]: what is added to the roots of scores before features are compared; or none
     Rules rules;
 };
 
@@ -163,6 +165,20 @@ __device__ __forceinline__ double score(const Rules& r, const GradientQuantizer&
     double wl = leaf_value(r, l, left.count, input), wr = leaf_value(r, g, right.count, input);
     if ((wr - wl) * static_cast<double>(direction) < 0.0) return -INFINITE64;
     return leaf_score(r, l, wl) + leaf_score(r, g, wr);
+}
+
+// Where the noise of a column is, that of a node or of the level that it is of; none where features are compared by gain. `NOISY`: whether
+// there may be any.
+template <bool NOISY>
+__device__ __forceinline__ const double* noise_of(const SplitSearch& a, const SplitInput& input, uint32_t column) {
+    return NOISY && a.noise ? a.noise + static_cast<uint64_t>(input.noise) * a.columns + column : nullptr;
+}
+
+// What a candidate is compared by with others of what scores `parent` unsplit (core/tree/steps.rs: Candidate::new).
+__device__ __forceinline__ double rank_of(const double* noise, double parent, double gain) {
+    if (!noise) return gain;
+    const double score = parent + gain;
+    return (score > 0.0 ? __dsqrt_rn(score) : 0.0) + *noise;
 }
 
 // How the sums of a bin are kept: as one number, or by components.

@@ -425,9 +425,9 @@ def fit_gbdt(
     boosting
         What becomes of earlier trees while one is fitted. Default `"gbdt"`: they stay. `"dart"`: a round is fitted to
         what some of the rounds before leave, without the others, which count less from then on (Rashmi and
-        Gilad-Bachrach, "DART", 2015). On the CPU alone yet: with `device="cuda"` it is an error. A model's first
-        rounds are then not what they were when they were fitted; `early_stopping` keeps the best round as it was.
-        (LightGBM: the same; XGBoost: `booster`. `docs/regularization.md`.)
+        Gilad-Bachrach, "DART", 2015). A model's first rounds are then not what they were when they were fitted;
+        `early_stopping` keeps the best round as it was. (LightGBM: the same; XGBoost: `booster`.
+        `docs/regularization.md`.)
     drop_rate
         The share of the rounds before that `"dart"` leaves out of a round, 0 to 1; default 0.1. (XGBoost:
         `rate_drop`; LightGBM: the same.)
@@ -500,8 +500,7 @@ def fit_gbdt(
     random_strength
         How much noise is on the scores by which features are compared, drawn for each feature and node (under
         `"symmetric"` each level), in units of what a split gains by chance; default 0: none. It falls as rounds
-        come together. On the CPU alone yet: with `device="cuda"` it is an error. (CatBoost: the same, 1 by default,
-        where noise is drawn for each border as well.)
+        come together. (CatBoost: the same, 1 by default, where noise is drawn for each border as well.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

@@ -1,5 +1,5 @@
 //! Fits drawn at random: any loss, policy and way to draw rows, any constraint and limit, with weights, held-out rows, baselines, groups,
-//! positions, categories, several targets and scores in one tree or a tree each, and losses of one's own. Whatever else is different, the same rows have to give the same model.
+//! positions, categories, several targets and scores in one tree or a tree each, noise on scores, and losses of one's own. Whatever else is different, the same rows have to give the same model.
 
 use crate::contract::{LOSSES, RANKING, table};
 use crate::{Dice, Table, Wanted, params};
@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use taiga_engine::column::Column;
 use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::dataset::{Input, LossColumns, Quiet};
+use taiga_engine::learners::boosting::params::Boosting;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 
 /// The variable of the environment that says how many fits are drawn.
@@ -62,6 +63,9 @@ impl RandomFit {
         several(&mut drawn, &mut t, loss, dice);
         let reads_size = drawn["custom_loss"]["value"].as_str().is_some_and(|formula| formula.contains("size"));
         let size = reads_size.then(|| (0..rows).map(|_| 0.5 + dice.unit()).collect());
+        if dice.chance(0.3) {
+            drawn["random_strength"] = json!(one_of(dice, &[0.0, 0.3, 1.0, 6.0]));
+        }
         RandomFit { table: t, categories, size, params: params(drawn) }
     }
 
@@ -72,6 +76,20 @@ impl RandomFit {
         features.extend(self.categories.iter().map(Column::categorical));
         let numbers = self.size.iter().map(|size| Column::from_f64("size", size)).collect();
         Input { features, loss_columns: LossColumns { numbers, ..input.loss_columns }, ..input }
+    }
+
+    /// Returns the parameters with dropouts, of some kind, and with so many rounds that trees are dropped.
+    pub fn with_dropouts(&self, seed: u64) -> BoostingParams {
+        BoostingParams {
+            boosting: Some(Boosting::Dart),
+            rounds: Some(7),
+            drop_rate: Some([0.1, 0.5, 1.0][seed as usize % 3]),
+            skip_drop: Some([0.0, 0.3][seed as usize % 2]),
+            max_drop: [None, Some(2)][seed as usize / 3 % 2],
+            uniform_drop: Some(seed % 5 < 2),
+            one_drop: Some(seed % 4 == 1),
+            ..self.params.clone()
+        }
     }
 
     /// Fits the table by `params` and returns the model's bytes, or what is wrong with the table.

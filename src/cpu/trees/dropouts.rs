@@ -3,8 +3,8 @@
 use super::gradient_quantizer::BATCH;
 use super::shard::Shard;
 use super::{CpuTrees, write};
-use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::dropout::{MOST, in_steps, rescaled};
+use taiga_core::error::Result;
+use taiga_core::learners::boosting::dropout::{check_sums, in_steps, largest_leaf, rescaled};
 use taiga_core::learners::boosting::steps::{DropoutSteps, GivenTree};
 use taiga_core::memory::{self, product};
 
@@ -48,11 +48,6 @@ impl KeptTree {
             Leaves::Wide(leaves) => sums.iter_mut().zip(leaves).for_each(|(sum, leaf)| *sum += values[*leaf as usize]),
         }
     }
-
-    /// Returns the largest absolute value of a leaf.
-    fn largest(&self) -> f64 {
-        self.values.iter().fold(0.0, |most, value| most.max(f64::from(value.abs())))
-    }
 }
 
 impl KeptTrees {
@@ -67,7 +62,7 @@ impl KeptTrees {
 
     /// Returns the largest sum that the leaves of the trees of one score can have.
     fn largest(&self) -> f64 {
-        let of_score = |k: usize| self.rounds.iter().map(|round| round[k].largest()).sum::<f64>();
+        let of_score = |k: usize| self.rounds.iter().map(|round| largest_leaf(&round[k].values)).sum::<f64>();
         (0..self.sums.len()).map(of_score).fold(0.0, f64::max)
     }
 }
@@ -143,7 +138,7 @@ impl DropoutSteps for CpuTrees<'_> {
         // Twice while they are dealt, once more for the start and the sums, which take as much as twelve trees.
         self.check_memory(given.len() + 12)?;
         self.pool.step(|t| write(&self.shards[t]).keep_trees(&given));
-        self.check_sums(self.kept_sums())
+        check_sums(self.kept_sums())
     }
 
     fn drop_out(&mut self, rounds: &[u32]) -> Result<()> {
@@ -160,7 +155,7 @@ impl DropoutSteps for CpuTrees<'_> {
             self.check_memory(kept)?;
         }
         let sums = self.pool.step(|t| write(&self.shards[t]).put_back(rounds, factor));
-        self.check_sums(sums.into_iter().fold(0.0, f64::max))
+        check_sums(sums.into_iter().fold(0.0, f64::max))
     }
 }
 
@@ -168,18 +163,5 @@ impl CpuTrees<'_> {
     /// Returns the largest sum that the leaves of the trees that are kept can have.
     fn kept_sums(&self) -> f64 {
         super::read(&self.shards[0]).kept.as_ref().map_or(0.0, KeptTrees::largest)
-    }
-
-    /// Checks that sums of leaves' values are exact.
-    fn check_sums(&self, largest: f64) -> Result<()> {
-        match largest < MOST {
-            true => Ok(()),
-            false => {
-                let text = format!(
-                    "the values of leaves add up to {largest:e}, more than boosting=\"dart\" can take back: raise `l2` or lower `learning_rate`"
-                );
-                Err(Error::Data(text).of_values())
-            }
-        }
     }
 }

@@ -13,7 +13,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps, mean_square,
 };
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -206,8 +206,7 @@ impl SpreadSteps for CpuTrees<'_> {
         if !self.of.is_whole() {
             squares.complete(self.of.collective)?;
         }
-        let (gradients, hessians) = squares.sums.iter().fold((0.0, 0.0), |sum, batch| (sum.0 + batch.0, sum.1 + batch.1));
-        Ok(if hessians > 0.0 { gradients / hessians } else { 0.0 })
+        Ok(mean_square(squares.sums.into_iter()))
     }
 }
 

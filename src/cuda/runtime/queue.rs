@@ -201,6 +201,14 @@ impl Queue {
         self.stream.memcpy_htod(values, out).map_err(|e| self.late(e))
     }
 
+    /// Copies `values`, which are there, to the beginning of `out`.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Device`].
+    pub fn copy<T: DeviceRepr>(&self, values: &impl DevicePtr<T>, out: &mut impl DevicePtrMut<T>) -> Result<()> {
+        self.stream.memcpy_dtod(values, out).map_err(|e| self.late(e))
+    }
+
     /// Writes `values` to an address on the GPU.
     ///
     /// # Errors

@@ -116,9 +116,10 @@ impl CudaTrees<'_> {
                 }
             });
         }
+        let noisy = self.list_noise(nodes, &open)?;
         let mut split_inputs = Vec::with_capacity(nodes.len() * open.len());
         for g in &open {
-            for ((node, place), drawn) in nodes.iter().zip(&places).zip(&drawn) {
+            for (((node, place), drawn), noise) in nodes.iter().zip(&places).zip(&drawn).zip(&noisy) {
                 let state = self.groups[*g].state(node.id);
                 split_inputs.push(SplitInput {
                     sums: node.sums.into(),
@@ -130,7 +131,7 @@ impl CudaTrees<'_> {
                     state: SEARCHED,
                     value: node.inherited.value,
                     drawn: *drawn,
-                    unused: 0,
+                    noise: *noise,
                 });
                 self.groups[*g].set_state(node.id, HistogramState::HistogramJob);
             }
@@ -142,6 +143,28 @@ impl CudaTrees<'_> {
         work.allowed.reserve(&self.queue, "features", allowed.len())?;
         work.allowed.write(&self.queue, &allowed)?;
         Ok(open)
+    }
+
+    /// Uploads the noise on the scores of the open groups' features, all nodes of a level the same. Returns the row that each node's is in.
+    fn list_noise(&mut self, nodes: &[SearchNode], open: &[usize]) -> Result<Vec<u32>> {
+        self.work.is_noisy = nodes.iter().any(|node| node.noise.is_some());
+        if !self.work.is_noisy {
+            return Ok(vec![0; nodes.len()]);
+        }
+        let (mut noise, mut last): (Vec<f64>, Option<&Arc<[f64]>>) = (vec![], None);
+        let (mut rows, mut count) = (Vec::with_capacity(nodes.len()), 0);
+        for own in nodes.iter().filter_map(|node| node.noise.as_ref()) {
+            if !last.is_some_and(|last| Arc::ptr_eq(own, last)) {
+                let features = open.iter().flat_map(|g| self.groups[*g].first..self.groups[*g].first + self.groups[*g].features);
+                noise.extend(features.map(|f| own.get(f).copied().unwrap_or(0.0)));
+                (last, count) = (Some(own), count + 1);
+            }
+            rows.push(count - 1);
+        }
+        debug_assert_eq!((rows.len(), noise.len()), (nodes.len(), count as usize * self.columns));
+        self.work.noise.reserve(&self.queue, "noise on scores", noise.len())?;
+        self.work.noise.write(&self.queue, &noise)?;
+        Ok(rows)
     }
 
     /// A search of `nodes` nodes in the `index`-th open group, of those from `from` on.
@@ -162,6 +185,7 @@ impl CudaTrees<'_> {
             quantizer: self.data.log().address,
             best: self.work.best.address,
             sets: self.work.sets.address,
+            noise: if self.work.is_noisy { self.work.noise.address } else { 0 },
             rules: Rules::new(rules),
         })
     }
@@ -214,6 +238,7 @@ impl CudaTrees<'_> {
             border: found.border,
             missing_left: found.side == MISSING_LEFT,
             gain: found.gain,
+            // With noise it was another one, by which the device has chosen: nobody compares this one.
             rank: found.gain,
         };
         if found.side == SUBSET {

@@ -18,6 +18,9 @@ pub struct LevelBuffers {
     /// Whether these may be divided at one border alone of each feature.
     pub draws: bool,
     pub allowed: Buffer<u32>,
+    /// What is added to the roots of scores, `[row][column]`, and whether there is any.
+    pub noise: Buffer<f64>,
+    pub is_noisy: bool,
     pub best: Buffer<FeatureSplit>,
     pub sets: Buffer<u32>,
     pub found: Buffer<NodeSplit>,
@@ -45,6 +48,8 @@ impl LevelBuffers {
             split_inputs: Buffer::new(queue, "nodes", 256)?,
             draws: false,
             allowed: Buffer::new(queue, "features", 256)?,
+            noise: Buffer::new(queue, "noise on scores", 1)?,
+            is_noisy: false,
             best: Buffer::new(queue, "splits", 256)?,
             sets: Buffer::new(queue, "splits", 8)?,
             found: Buffer::new(queue, "splits", 256)?,

@@ -10,6 +10,7 @@
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`own_histograms`]: those of a shard; [`partition`]: rows sent to children;
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
+//! - [`spread`]: how far derivatives lie apart; [`dropouts`]: trees that leave the scores for a while;
 //! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`rendezvous`]:
 //!   where their threads meet;
 //! - [`small_tables`]: all trees of many tables of few rows;
@@ -20,6 +21,7 @@ mod buffers;
 mod bundling;
 pub mod ctr;
 pub mod ctr_maker;
+mod dropouts;
 mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;
@@ -46,11 +48,13 @@ pub mod several_gpus;
 mod shared_tree;
 pub mod small_tables;
 mod sparse_features;
+mod spread;
 
 use self::all_reduce::Peers;
 use self::buffers::{Buffer, Kernels};
 use self::bundling::Bundles;
 use self::ctr_maker::CtrMaker;
+use self::dropouts::KeptTrees;
 use self::feature_groups::{FeatureGroup, FeatureStorage};
 use self::layouts::{FeatureInfo, GradientQuantizer};
 use self::level_buffers::LevelBuffers;
@@ -64,7 +68,7 @@ use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use taiga_core::learners::boosting::steps::{
-    Announced, Begun, CtrSteps, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps,
+    Announced, Begun, CtrSteps, DropoutSteps, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
 };
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -123,6 +127,8 @@ pub struct CudaTrees<'a> {
     tree: u64,
     /// Where several outputs share each tree, what there is of each.
     shared: Option<SharedTree>,
+    /// Where trees leave the scores for a while, what was kept of all of them.
+    kept: Option<KeptTrees>,
     /// What grew whole.
     grown: Option<ResidentTree>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
@@ -240,6 +246,7 @@ impl<'a> CudaTrees<'a> {
             output: 0,
             tree: 0,
             shared,
+            kept: None,
             grown: None,
             announced,
             queued: None,
@@ -393,6 +400,14 @@ impl TreeSteps for CudaTrees<'_> {
         if self.of.is_whole() { Some(self) } else { None }
     }
 
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
+    }
+
+    fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
+    }
+
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         for (g, group) in self.groups.iter_mut().enumerate() {
@@ -434,6 +449,11 @@ impl TreeSteps for CudaTrees<'_> {
     }
 
     fn set_leaf_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
+        if let Some(kept) = &mut self.kept {
+            let values = self.grown.as_ref().map_or_else(|| values.to_vec(), |grown| grown.values(&self.leaves, values));
+            kept.note_values(output, values);
+            return Ok(());
+        }
         match &self.grown {
             Some(grown) if grown.valued(&self.leaves, values)? => Ok(()),
             Some(grown) => self.data.set_values(&self.queue, output, &grown.values(&self.leaves, values)),

@@ -16,7 +16,9 @@ use taiga_core::collective::nested::{Nested, shards_of_each};
 use taiga_core::collective::{Collective, RowShard};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{
+    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+};
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
@@ -277,9 +279,37 @@ impl GroupSteps for SeveralTrees<'_> {
     }
 }
 
+impl SpreadSteps for SeveralTrees<'_> {
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64> {
+        self.all(|trees| trees.squared_gradients(loss, output))
+    }
+}
+
+impl DropoutSteps for SeveralTrees<'_> {
+    fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
+        self.each(|rank, trees| trees.keep_trees_of(&given, self.ranges[rank].clone())).map(drop)
+    }
+
+    fn drop_out(&mut self, rounds: &[u32]) -> Result<()> {
+        self.all(|trees| trees.drop_out(rounds))
+    }
+
+    fn put_back(&mut self, rounds: &[u32], factor: f64) -> Result<()> {
+        self.all(|trees| trees.put_back(rounds, factor))
+    }
+}
+
 impl TreeSteps for SeveralTrees<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
+    }
+
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
+    }
+
+    fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {

@@ -13,7 +13,6 @@ use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
 use taiga_core::learners::boosting::model::apply::{Asked, Walked};
-use taiga_core::learners::boosting::params::Boosting;
 use taiga_core::model::fitted::FittedModel;
 use taiga_core::shap::{Explanation, Terms};
 
@@ -92,11 +91,8 @@ pub fn fit_with(
 ) -> Result<core::model::Model> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
-    let in_batches = options.batches.map(|_| "`batches`: what comes in batches is fitted on the CPU yet");
-    let noise = params.random_strength().map(|_| "`random_strength`: splits are scored with noise on the CPU alone yet");
-    let dart = (params.boosting == Some(Boosting::Dart)).then_some("`boosting`: \"dart\" fits on the CPU alone yet");
-    if let Some(why) = in_batches.or(noise).or(dart) {
-        check_on_cpu(&params.device, why)?;
+    if options.batches.is_some() {
+        check_on_cpu(&params.device, "`batches`: what comes in batches is fitted on the CPU yet")?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }
     if options.own.is_some_and(|own| !own.is_whole()) {

@@ -72,7 +72,10 @@ fn random_fits() {
     let (cases, mut fitted, mut refused) = (random_fits::cases(150), 0, 0);
     let sets = shards();
     for case in 0..cases {
-        let drawn = RandomFit::new(case);
+        let mut drawn = RandomFit::new(case);
+        if case % 4 == 3 {
+            drawn.params = drawn.with_dropouts(case);
+        }
         let input = drawn.input(Column::from_f64);
         let whole = drawn.fit(&input, &BoostingParams { device: "cpu".into(), ..drawn.params.clone() });
         let devices = &sets[case as usize % sets.len()];
@@ -118,6 +121,29 @@ fn trees_that_are_queued_ahead() {
     wide.weight = Some((0..30_000).map(|_| (dice.unit() * 40.0 - 20.0).exp2()).collect());
     for policy in POLICIES {
         compare(&wide.input(), &params_with(json!({ "rounds": 8 }), json!({ "policy": policy })), &format!("wide, {policy}"));
+    }
+}
+
+/// Proves equal bytes with noise on scores, which is in units of all shards' derivatives, and with trees that leave the scores for a while.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn noise_and_dropouts() {
+    gpu();
+    let _alone = alone();
+    let mut wide = table(9_000, 6, "rmse", 9);
+    let mut dice = Dice::new(9);
+    wide.weight = Some((0..9_000).map(|_| (dice.unit() * 40.0 - 20.0).exp2()).collect());
+    for more in [
+        json!({ "random_strength": 1.0 }),
+        json!({ "random_strength": 2.0, "extra_trees": true, "row_sample": "mvs" }),
+        json!({ "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.1 }),
+        json!({ "boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.3, "random_strength": 0.5, "row_sample": "goss", "depth": 9 }),
+    ] {
+        for policy in POLICIES {
+            let p = params_with(json!({ "rounds": 6, "policy": policy }), more.clone());
+            compare(&wide.input(), &p, &format!("weights far apart, {policy}, {more}"));
+            compare(&table(3_333, 6, "rmse", 2).input(), &p, &format!("3,333 rows, {policy}, {more}"));
+        }
     }
 }
 

@@ -146,7 +146,26 @@ pub fn rescaled(value: f32, factor: f64) -> f32 {
 }
 
 /// The largest sum of all trees' largest leaves that scores have room for.
-pub const MOST: f64 = (1u64 << 20) as f64;
+const MOST: f64 = (1u64 << 20) as f64;
+
+/// Returns the largest absolute value of a tree's leaves.
+pub fn largest_leaf(values: &[f32]) -> f64 {
+    values.iter().fold(0.0, |most, value| most.max(f64::from(value.abs())))
+}
+
+/// Checks that sums of leaves' values of up to `largest` are exact.
+///
+/// # Errors
+/// [`Error::Data`] where they are not.
+pub fn check_sums(largest: f64) -> Result<()> {
+    if largest < MOST {
+        return Ok(());
+    }
+    let text = format!(
+        "the values of leaves add up to {largest:e}, more than boosting=\"dart\" can take back: raise `l2` or lower `learning_rate`"
+    );
+    Err(Error::Data(text).of_values())
+}
 
 /// Returns a leaf's value as it is added to scores: in whole multiples of 2^-32.
 #[inline(always)]

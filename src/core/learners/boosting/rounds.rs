@@ -223,7 +223,7 @@ impl Rounds<'_> {
     fn noise(&self, backend: &mut dyn TreeSteps, tree: u64, request: &TreeRequest<'_>) -> Result<f64> {
         let Some(strength) = self.params.random_strength() else { return Ok(0.0) };
         let Some(steps) = backend.spread() else {
-            return Err(Error::parameter("random_strength", "is for the CPU alone yet: use device=\"cpu\" or \"auto\""));
+            return Err(Error::parameter("random_strength", "the device does not measure what noise is in units of"));
         };
         let squares = match request.shared {
             None => steps.squared_gradients(self.loss, request.output)?,
@@ -305,7 +305,7 @@ impl Rounds<'_> {
 /// # Errors
 /// Where it has none.
 pub(super) fn steps_of_dropouts(backend: &mut dyn TreeSteps) -> Result<&mut dyn DropoutSteps> {
-    let none = || Error::parameter("boosting", "\"dart\" is for the CPU alone yet: use device=\"cpu\" or \"auto\"");
+    let none = || Error::parameter("boosting", "the device takes no trees out of the scores, as \"dart\" does");
     backend.dropouts().ok_or_else(none)
 }
 

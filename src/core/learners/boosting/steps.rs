@@ -166,6 +166,13 @@ pub trait SpreadSteps {
     fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64>;
 }
 
+/// Returns the sum of squared gradients in that of hessians, from those of each block of rows ([`RowShard::BLOCK`]), which are added in
+/// their order.
+pub fn mean_square(blocks: impl Iterator<Item = (f64, f64)>) -> f64 {
+    let (gradients, hessians) = blocks.fold((0.0, 0.0), |sum, block| (sum.0 + block.0, sum.1 + block.1));
+    if hessians > 0.0 { gradients / hessians } else { 0.0 }
+}
+
 /// A tree that there is before a fit's first: the leaf of each of the device's rows, and the leaves' values.
 pub struct GivenTree {
     pub leaves: Vec<u16>,

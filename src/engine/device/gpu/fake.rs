@@ -10,7 +10,9 @@ use taiga_core::column_steps::ColumnSteps;
 use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
-use taiga_core::learners::boosting::steps::{Begun, GroupId, GroupSteps, LeafSums, SmallTableSteps, TrainingData, TreeRequest, TreeSteps};
+use taiga_core::learners::boosting::steps::{
+    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSums, SmallTableSteps, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+};
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
 use taiga_core::learners::forest::steps::{ForestWork, GrownTrees};
@@ -208,9 +210,41 @@ impl GroupSteps for Failing<'_> {
     }
 }
 
+impl SpreadSteps for Failing<'_> {
+    fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64> {
+        step()?;
+        self.0.squared_gradients(loss, output)
+    }
+}
+
+impl DropoutSteps for Failing<'_> {
+    fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
+        step()?;
+        self.0.keep_trees(given)
+    }
+
+    fn drop_out(&mut self, rounds: &[u32]) -> Result<()> {
+        step()?;
+        self.0.drop_out(rounds)
+    }
+
+    fn put_back(&mut self, rounds: &[u32], factor: f64) -> Result<()> {
+        step()?;
+        self.0.put_back(rounds, factor)
+    }
+}
+
 impl TreeSteps for Failing<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
+    }
+
+    fn spread(&mut self) -> Option<&mut dyn SpreadSteps> {
+        Some(self)
+    }
+
+    fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {

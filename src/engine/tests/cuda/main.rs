@@ -1,5 +1,5 @@
 //! Tests of the GPU, most of them against the CPU, bit by bit: a file a module of `src/cuda`, by the module's name; and `continued`,
-//! `numerics`, `together` and `weights`, which concern several of them.
+//! `noise`, `numerics`, `together` and `weights`, which concern several of them.
 //!
 //! Tests that need a GPU are ignored unless asked for: `make test-cuda`. What counts a device's memory, or leaves it without any, is
 //! a program of its own beside this folder.
@@ -7,8 +7,10 @@
 mod borders;
 mod codes;
 mod continued;
+mod dropouts;
 mod forest;
 mod linear;
+mod noise;
 mod numerics;
 mod predict;
 mod several_targets;

@@ -5,7 +5,6 @@ use serde_json::json;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::params::Boosting;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_testing::contract::{self, table};
 use taiga_testing::random_fits::{self, RandomFit};
@@ -119,10 +118,9 @@ fn threads_and_chunks_change_no_random_fit() {
     let mut fitted = 0;
     for case in 0..cases {
         let mut drawn = RandomFit::new(case);
-        // Not among what is drawn for GPUs too, which have no noise yet.
-        drawn.params.random_strength = (case % 4 == 3).then_some(0.3 * (case % 7) as f64);
-        drawn.params.boosting = (case % 5 == 2).then_some(Boosting::Dart);
-        drawn.params.skip_drop = (case % 5 == 2).then_some(0.2);
+        if case % 5 == 2 {
+            drawn.params = drawn.with_dropouts(case);
+        }
         let (whole, lengths) = (drawn.input(Column::from_f64), [1, 7, 1000, 1023, 4099]);
         let one = drawn.fit(&whole, &with_threads(&drawn.params, 1));
         let many = [2, 3, 4, 7][case as usize % 4];

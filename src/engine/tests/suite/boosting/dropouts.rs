@@ -5,7 +5,6 @@ use taiga_engine::Error;
 use taiga_engine::column::Column;
 use taiga_engine::dataset::Quiet;
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::params::Boosting;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::quantize::borders::borders;
@@ -121,20 +120,6 @@ fn with_dart(p: &serde_json::Value) -> serde_json::Value {
     p
 }
 
-/// Gives a random fit dropouts.
-fn with_dropouts(case: &RandomFit, seed: u64) -> BoostingParams {
-    BoostingParams {
-        boosting: Some(Boosting::Dart),
-        rounds: Some(7),
-        drop_rate: Some([0.1, 0.5, 1.0][seed as usize % 3]),
-        skip_drop: Some([0.0, 0.3][seed as usize % 2]),
-        max_drop: [None, Some(2)][seed as usize / 3 % 2],
-        uniform_drop: Some(seed % 5 < 2),
-        one_drop: Some(seed % 4 == 1),
-        ..case.params.clone()
-    }
-}
-
 /// Proves that threads change nothing of random fits with dropouts: any loss, policy, sampler, weights, held-out rows with early stopping,
 /// several outputs, categories.
 #[test]
@@ -143,7 +128,7 @@ fn threads_change_no_random_fit_with_dropouts() {
     for seed in 0..all {
         let case = RandomFit::new(seed);
         let input = case.input(Column::from_f64);
-        let p = with_dropouts(&case, seed);
+        let p = case.with_dropouts(seed);
         let on = |threads: u32| case.fit(&input, &BoostingParams { n_threads: Some(threads), ..p.clone() });
         let one = on(1);
         assert!(one == on([2, 3, 5][seed as usize % 3]), "seed {seed}: {p:?}");
@@ -164,7 +149,7 @@ fn fits_with_dropouts_go_on() {
         let mut case = RandomFit::new(seed);
         (case.table.held_out, case.table.positions, case.params.early_stopping) = (None, None, None);
         let input = case.input(Column::from_f64);
-        let p = BoostingParams { n_threads: Some(2), ..with_dropouts(&case, seed) };
+        let p = BoostingParams { n_threads: Some(2), ..case.with_dropouts(seed) };
         let Ok(whole) = fit(&input, &p, &Quiet) else { continue };
         let some = |rounds: u32| BoostingParams { rounds: Some(rounds), ..p.clone() };
         let before = 1 + (seed % 6) as u32;
