@@ -215,7 +215,8 @@ impl Predictor {
     /// The nodes of all trees, tree after tree: feature, test, and the nodes left and right, from the tree's number of nodes
     /// on leaves.
     pub fn questions(&self) -> impl Iterator<Item = (usize, Test, [u32; 2])> + '_ {
-        let question = |tree, node: &Node| (node.split.feature as usize, test(&self.forest, &self.readers, &node.split), children(tree, node));
+        let question =
+            |tree, node: &Node| (node.split.feature as usize, test(&self.forest, &self.readers, &node.split), children(tree, node));
         self.forest.trees.iter().flat_map(move |tree| tree.nodes.iter().map(move |node| question(tree, node)))
     }
 

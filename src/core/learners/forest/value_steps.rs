@@ -151,7 +151,8 @@ mod tests {
     /// Proves that keys compare as values do, that both zeros are one, and that a missing value is above and below all others.
     #[test]
     fn keys_are_in_the_order_of_their_values() {
-        let values = [f64::NEG_INFINITY, f64::MIN, -1.0, -f64::MIN_POSITIVE, -5e-324, -0.0, 0.0, 5e-324, 1e-300, 1.0, f64::MAX, f64::INFINITY];
+        let values =
+            [f64::NEG_INFINITY, f64::MIN, -1.0, -f64::MIN_POSITIVE, -5e-324, -0.0, 0.0, 5e-324, 1e-300, 1.0, f64::MAX, f64::INFINITY];
         for x in values {
             assert!(key(x) > LEAF.above && key(x) < MISSING, "{x}");
             assert!(MISSING > key(x) && MISSING.wrapping_add(1) <= key(x) + 1);
