@@ -201,7 +201,7 @@ fn predict_all(ready: &Ready, table: &Table, output: &Outputs) -> PolarsResult<S
     )?;
     let inputs = table.inputs(ready)?;
     let (above, mut block) = if output.is_explained() { (EXPLAINED_BLOCK, EXPLAINED_BLOCK) } else { (PARALLEL_ABOVE, BLOCK) };
-    let many_walks = table.rows.saturating_mul(model.model().facts().trees) >= MANY_WALKS;
+    let many_walks = table.rows.saturating_mul(model.fitted().facts().trees) >= MANY_WALKS;
     if many_walks {
         block = block.min((table.rows / (4 * default_threads())).max(LEAST_BLOCK));
     }
