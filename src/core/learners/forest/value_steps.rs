@@ -30,7 +30,7 @@ const MISSING_LEFT: u32 = 1 << 31;
 pub fn key(x: f64) -> u64 {
     // -0.0 + 0.0 is 0.0.
     let bits = (x + 0.0).to_bits();
-    let ordered = bits ^ (((bits as i64 >> 63) as u64) | 1 << 63);
+    let ordered = bits ^ (((bits as i64) >> 63) as u64 | (1 << 63));
     if x.is_nan() { MISSING } else { ordered }
 }
 
@@ -105,7 +105,7 @@ impl ValueSteps {
                     let border = forest.features[feature].borders.get(split.border as usize).copied().unwrap_or(f64::INFINITY);
                     ahead.extend([(*right, Some(own)), (*left, None)]);
                     let KeyTest { moved, above } = KeyTest::new(border, split.missing_left);
-                    (ValueStep { above, place: place[feature] as u32 | moved as u32 * MISSING_LEFT, skip: 0 }, 0)
+                    (ValueStep { above, place: place[feature] as u32 | (moved as u32 * MISSING_LEFT), skip: 0 }, 0)
                 }
             };
             self.steps.push(step);
