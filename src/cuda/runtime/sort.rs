@@ -122,8 +122,7 @@ impl Queue {
         let (room, first, end) = (room.device_ptr_mut(stream).0 as *mut c_void, bits.start as i32, bits.end as i32);
         self.note(SORT);
         // SAFETY: all four arrays have `n` elements, and the room as many bytes as the sort needs (asserted above).
-        let code =
-            unsafe { K::SORT(room, &mut bytes, keys, sorted_keys, values, sorted_values, n, first, end, stream.cu_stream().cast()) };
+        let code = unsafe { K::SORT(room, &mut bytes, keys, sorted_keys, values, sorted_values, n, first, end, stream.cu_stream().cast()) };
         self.check_code(SORT, code)
     }
 

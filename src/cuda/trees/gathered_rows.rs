@@ -126,8 +126,9 @@ impl CudaTrees<'_> {
             let all = self.of.of_all_rows(scores)?;
             return gathered.scores.write(&self.queue, &all[gathered.rows.clone()]);
         };
-        let [scores, first, ..] =
-            peers.rendezvous.exchange(peers.group.rank as usize, [self.data.scores.address + 4 * own.start as u64, self.of.first as u64, 0, 0])?;
+        let [scores, first, ..] = peers
+            .rendezvous
+            .exchange(peers.group.rank as usize, [self.data.scores.address + 4 * own.start as u64, self.of.first as u64, 0, 0])?;
         let (from, to) = (gathered.rows.start as u64, gathered.rows.end as u64);
         let gather = ScoreGather { group: peers.group, scores, first, from, to, out: gathered.scores.address_of(gathered.rows.start) };
         let most = if peers.group.apart != 0 { 2 * self.queue.gpu().multiprocessors() } else { MOST_BLOCKS };

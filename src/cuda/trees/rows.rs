@@ -1,8 +1,8 @@
 //! Keeps the rows of a fit on the device: targets, weights, scores, leaves; adds the values of leaves to the scores.
 
 use super::buffers::{Buffer, Kernels};
-use super::gradient_quantizer::{BATCH, QUANTIZER_WORDS, quantizer_blocks};
 use super::gathered_rows::GatheredRows;
+use super::gradient_quantizer::{BATCH, QUANTIZER_WORDS, quantizer_blocks};
 use super::group_derivatives::GroupedRows;
 use super::layouts::{LossRows, ShardMagnitudes};
 use super::loss_program::DeviceProgram;
