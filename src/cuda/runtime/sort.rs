@@ -101,10 +101,10 @@ impl Queue {
     /// Does what [`Queue::sort_pairs`] does in room that is there, so that nothing is allocated.
     ///
     /// # Errors
-    /// [`taiga_core::Error::Device`].
+    /// [`taiga_core::Error::Device`], also where the room is less than [`Queue::sort_room`] says.
     ///
     /// # Panics
-    /// When one of the arrays is shorter, or the room less than [`Queue::sort_room`] says.
+    /// When one of the arrays is shorter.
     pub fn sort_pairs_in<K: SortKey<V>, V: DeviceRepr>(
         &self,
         room: &mut CudaSlice<u8>,
@@ -114,14 +114,13 @@ impl Queue {
         bits: std::ops::Range<u32>,
     ) -> Result<()> {
         assert!([keys.len(), values.len(), to.0.len(), to.1.len()].iter().all(|len| *len >= n as usize), "room for {n} pairs");
-        let mut bytes = self.sort_room::<K, V>(n, bits.clone())?;
-        assert!(bytes <= room.len(), "room to sort {n} pairs");
-        let stream = self.stream();
+        self.bind(SORT)?;
+        let (stream, mut bytes) = (self.stream(), room.len());
         let (keys, values) = (keys.device_ptr(stream).0 as *const K, values.device_ptr(stream).0 as *const V);
         let (sorted_keys, sorted_values) = (to.0.device_ptr_mut(stream).0 as *mut K, to.1.device_ptr_mut(stream).0 as *mut V);
         let (room, first, end) = (room.device_ptr_mut(stream).0 as *mut c_void, bits.start as i32, bits.end as i32);
         self.note(SORT);
-        // SAFETY: all four arrays have `n` elements, and the room as many bytes as the sort needs (asserted above).
+        // SAFETY: all four arrays have `n` elements (asserted above), and the sort refuses room that is too small for it.
         let code = unsafe { K::SORT(room, &mut bytes, keys, sorted_keys, values, sorted_values, n, first, end, stream.cu_stream().cast()) };
         self.check_code(SORT, code)
     }
