@@ -50,11 +50,13 @@ impl GroupedRows {
     /// Bytes on the device.
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
         let Some(groups) = &data.groups else { return 0 };
-        // Keys and places twice and room to sort them, five numbers by rank, target, row and group; what groups and ranks have.
-        let of_place = 2 * 12 + 12 + 20 + 12 + 8;
+        // Keys and places twice and room to sort them, five numbers by rank, target, row and group.
+        let of_place = 2 * 12 + 12 + 20 + 12;
+        // Start, number and factor; and what ranks have.
+        let of_group = 12 * groups.len() as u64 + 4 * groups.longest() as u64;
         // Two derivatives.
         let of_row = 8 + if data.positions.is_some() { PositionFactors::BYTES } else { 0 };
-        of_place * groups.all_rows().len() as u64 + of_row * rows_known(data).len() as u64
+        of_place * groups.all_rows().len() as u64 + of_group + of_row * rows_known(data).len() as u64
     }
 
     /// Brings the rows to the device, where the loss reads groups.

@@ -41,7 +41,7 @@ impl DeviceRiskSets {
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
         let Some(sets) = &data.risk_sets else { return 0 };
         // Row, tie, risk and sum by place, weights and two derivatives; each tie and its sums; starts and sums of blocks.
-        24 * sets.rows.len() as u64
+        28 * sets.rows.len() as u64
             + 4 * sets.weight.as_ref().map_or(0, Vec::len) as u64
             + 64 * sets.ties.len() as u64
             + 48 * sets.blocks.len() as u64

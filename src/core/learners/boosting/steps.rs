@@ -39,7 +39,7 @@ pub struct TrainingData<'a> {
     pub weight: Option<Vec<f32>>,
     /// What the loss reads of a row beside its target, `[column][row]`.
     pub columns: Vec<Vec<f32>>,
-    /// The groups of the table's rows, where the loss reads them: all that have any of these rows.
+    /// The groups of the table's rows, where the loss reads them: those at least that have any of these rows.
     pub groups: Option<RowGroups>,
     /// The positions at which the table's rows were shown, where a loss by group is to know them.
     pub positions: Option<Arc<PositionBias>>,
