@@ -17,7 +17,8 @@ use taiga_core::losses::Loss;
 use taiga_core::losses::by_group::{GroupFormula, GroupLoss, discount};
 use taiga_core::numerics::random::{Purpose, Random};
 
-/// The table's rows by group on the device, of a shard those of the groups that have any of its rows: see `GroupRows` in `kernels/trees/group_derivatives.cuh`.
+/// The table's rows by group on the device, where it has a shard of them those of all groups that have any of its rows: see `GroupRows` in
+/// `kernels/trees/group_derivatives.cuh`.
 pub struct GroupedRows {
     groups: RowGroups,
     /// The targets by place, until the first tree has asked for what they decide.
@@ -67,9 +68,10 @@ impl GroupedRows {
         let Some(groups) = data.groups.clone() else { return Ok(None) };
         const WHAT: &str = "rows by group";
         let rows = groups.all_rows().len();
-        let target = data.shard.of_all_rows(data.target.clone())?;
+        let of_all = if data.shard.is_whole() { None } else { Some(data.shard.of_all_rows(data.target.clone())?) };
+        let target = of_all.as_deref().unwrap_or(&data.target);
         let host_target: Vec<f32> = groups.all_rows().iter().map(|row| target[*row as usize]).collect();
-        drop(target);
+        drop(of_all);
         let group: Vec<u32> = (0..groups.len()).flat_map(|g| std::iter::repeat_n(g as u32, groups.range(g).len())).collect();
         let room = |n: usize| Buffer::new(queue, WHAT, n);
         let known = rows_known(data);
