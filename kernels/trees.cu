@@ -19,7 +19,7 @@
 //
 // all trees of many tables of few rows, in one launch: tree_grow_small
 //
-// with the rows on several GPUs besides: tree_complete_quantizer, tree_all_reduce once a level, tree_complete_leaves
+// with the rows on several GPUs besides: tree_gather_scores (where rows depend on each other), tree_complete_quantizer, tree_all_reduce once a level, tree_complete_leaves
 
 #include "trees/resident.cuh"
 #include "trees/partition.cuh"
@@ -30,6 +30,7 @@
 #include "trees/loss_program.cuh"
 #include "trees/root_histogram.cuh"
 #include "trees/all_reduce.cuh"
+#include "trees/gathered_rows.cuh"
 #include "trees/gradient_quantizer.cuh"
 #include "trees/row_sampler.cuh"
 #include "trees/bounds.cuh"

@@ -619,8 +619,7 @@ def fit_gbdt(
         changes the model. (LightGBM: `enable_bundle`.)
     device
         `"cpu"`; `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is none); `"cuda:0,1"` or
-        `"cuda:all"` (several of this machine, each with a share of the rows; not for losses by group
-        and `"cox"`); or `"auto"`, the
+        `"cuda:all"` (several of this machine, each with a share of the rows); or `"auto"`, the
         default: a GPU where there is one and the table is so large that it gains, else the CPU.
         A GPU that runs out of memory is an error where it is named; under `"auto"` the CPU then fits
         from the start, and `device_info()["fits"]` says so. Never changes the model.

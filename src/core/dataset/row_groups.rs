@@ -69,6 +69,25 @@ impl RowGroups {
         RowGroups::new(&keep.iter().map(|row| numbers[*row]).collect::<Vec<u32>>())
     }
 
+    /// Returns the groups that have any of these rows of the table, with all rows of each, in their order.
+    ///
+    /// ```
+    /// use taiga_core::dataset::row_groups::RowGroups;
+    /// let groups = RowGroups::new(&[7, 3, 7, 5, 3]).with_any_of(3..5);
+    /// assert_eq!((groups.all_rows(), groups.starts()), (&[1, 4, 3][..], &[0, 2, 3][..]));
+    /// ```
+    pub fn with_any_of(&self, rows: Range<usize>) -> RowGroups {
+        let (mut own, mut starts) = (vec![], vec![0]);
+        for group in (0..self.len()).map(|group| self.rows(group)) {
+            let at = group.partition_point(|row| (*row as usize) < rows.start);
+            if group.get(at).is_some_and(|row| (*row as usize) < rows.end) {
+                own.extend_from_slice(group);
+                starts.push(own.len() as u32);
+            }
+        }
+        RowGroups { rows: own, starts }
+    }
+
     /// The number of groups.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)

@@ -5,6 +5,7 @@ use super::gradient_quantizer::BATCH;
 use super::position_factors::PositionFactors;
 use super::{CpuTrees, read, write};
 use std::ops::Range;
+use std::sync::Arc;
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::TrainingData;
@@ -20,7 +21,7 @@ const ROWS: usize = 4096;
 /// What rows depend on each other by.
 enum Order {
     Groups(RowGroups),
-    Times(Box<RiskSets>, RiskWork),
+    Times(Arc<RiskSets>, RiskWork),
 }
 
 impl Order {
@@ -61,7 +62,7 @@ impl GroupedRows {
             (Some(groups), _) => Order::Groups(groups),
             (None, Some(sets)) => {
                 let work = RiskWork::new(&sets)?;
-                Order::Times(Box::new(sets), work)
+                Order::Times(sets, work)
             }
             (None, None) => return Ok(None),
         };

@@ -1,11 +1,12 @@
 //! Adds the factors of positions to the scores of losses by group, and moves them after a tree's derivatives.
 
 use rayon::prelude::*;
+use std::sync::Arc;
 use taiga_core::losses::position_bias::{PositionBias, adjusted};
 
 /// The factors of positions.
 pub struct PositionFactors {
-    bias: PositionBias,
+    bias: Arc<PositionBias>,
     /// The weights of the table's rows, where they have some.
     weight: Option<Vec<f32>>,
     /// The last tree that has begun.
@@ -17,7 +18,7 @@ pub struct PositionFactors {
 
 impl PositionFactors {
     /// Returns the factors to begin with.
-    pub fn new(bias: PositionBias, weight: Option<Vec<f32>>) -> PositionFactors {
+    pub fn new(bias: Arc<PositionBias>, weight: Option<Vec<f32>>) -> PositionFactors {
         let factors = bias.factors.clone();
         PositionFactors { bias, weight, tree: None, next: factors.clone(), factors }
     }

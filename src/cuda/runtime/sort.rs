@@ -10,6 +10,9 @@ use taiga_kernels::runtime::{
     taiga_sort_u32_u64, taiga_sort_u64_u32, taiga_sum_before,
 };
 
+/// What errors call a sort.
+const SORT: &str = "CUB's radix sort";
+
 /// A sort of [`taiga_kernels::runtime`].
 type Sort<K, V> = unsafe extern "C" fn(*mut c_void, *mut usize, *const K, *mut K, *const V, *mut V, u32, i32, i32, *mut c_void) -> i32;
 
@@ -75,15 +78,51 @@ impl Queue {
         n: u32,
         bits: std::ops::Range<u32>,
     ) -> Result<()> {
+        let mut room = self.alloc::<u8>(SORT, self.sort_room::<K, V>(n, bits.clone())?)?;
+        self.sort_pairs_in(&mut room, (keys, values), to, n, bits)
+    }
+
+    /// Returns the bytes of room that [`Queue::sort_pairs_in`] takes.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Device`].
+    pub fn sort_room<K: SortKey<V>, V: DeviceRepr>(&self, n: u32, bits: std::ops::Range<u32>) -> Result<usize> {
+        let (nothing, mut bytes) = (std::ptr::null_mut::<c_void>(), 0);
+        let (keys, values) = (nothing.cast::<K>(), nothing.cast::<V>());
+        self.bind(SORT)?;
+        // SAFETY: without room the sort only says how much it needs.
+        let code = unsafe {
+            let stream = self.stream().cu_stream().cast();
+            K::SORT(nothing, &mut bytes, keys, keys, values, values, n, bits.start as i32, bits.end as i32, stream)
+        };
+        self.check_code(SORT, code).map(|()| bytes)
+    }
+
+    /// Does what [`Queue::sort_pairs`] does in room that is there, so that nothing is allocated.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Device`], also where the room is less than [`Queue::sort_room`] says.
+    ///
+    /// # Panics
+    /// When one of the arrays is shorter.
+    pub fn sort_pairs_in<K: SortKey<V>, V: DeviceRepr>(
+        &self,
+        room: &mut CudaSlice<u8>,
+        (keys, values): (&CudaSlice<K>, &CudaSlice<V>),
+        to: &mut Pairs<K, V>,
+        n: u32,
+        bits: std::ops::Range<u32>,
+    ) -> Result<()> {
         assert!([keys.len(), values.len(), to.0.len(), to.1.len()].iter().all(|len| *len >= n as usize), "room for {n} pairs");
-        let stream = self.stream();
+        self.bind(SORT)?;
+        let (stream, mut bytes) = (self.stream(), room.len());
         let (keys, values) = (keys.device_ptr(stream).0 as *const K, values.device_ptr(stream).0 as *const V);
         let (sorted_keys, sorted_values) = (to.0.device_ptr_mut(stream).0 as *mut K, to.1.device_ptr_mut(stream).0 as *mut V);
-        let (first, end) = (bits.start as i32, bits.end as i32);
-        // SAFETY: all four arrays have `n` elements (asserted above), and `temporary` what `in_two_calls` says.
-        self.in_two_calls("CUB's radix sort", |temporary, bytes| unsafe {
-            K::SORT(temporary, bytes, keys, sorted_keys, values, sorted_values, n, first, end, stream.cu_stream().cast())
-        })
+        let (room, first, end) = (room.device_ptr_mut(stream).0 as *mut c_void, bits.start as i32, bits.end as i32);
+        self.note(SORT);
+        // SAFETY: all four arrays have `n` elements (asserted above), and the sort refuses room that is too small for it.
+        let code = unsafe { K::SORT(room, &mut bytes, keys, sorted_keys, values, sorted_values, n, first, end, stream.cu_stream().cast()) };
+        self.check_code(SORT, code)
     }
 
     /// Sorts the first `n` keys by bits `bits`, of which there is one at least; gives the sorted ones, and an array as long.
@@ -106,7 +145,7 @@ impl Queue {
         let (from, to) = (keys.device_ptr_mut(stream).0 as *mut K, other.device_ptr_mut(stream).0 as *mut K);
         let (first, end, mut in_other) = (bits.start as i32, bits.end as i32, 0);
         // SAFETY: both arrays have `n` keys, and `temporary` what `in_two_calls` says.
-        self.in_two_calls("CUB's radix sort", |temporary, bytes| unsafe {
+        self.in_two_calls(SORT, |temporary, bytes| unsafe {
             K::SORT(temporary, bytes, from, to, &mut in_other, n, first, end, stream.cu_stream().cast())
         })?;
         Ok(if in_other == 1 { (other, keys) } else { (keys, other) })
@@ -138,14 +177,24 @@ impl Queue {
         })
     }
 
+    /// Makes the GPU the one that this thread's calls of CUB are of.
+    fn bind(&self, name: &'static str) -> Result<()> {
+        self.gpu().context().bind_to_thread().map_err(|e| super::error::driver(self.gpu(), name, e))
+    }
+
+    /// Returns the error that one of CUB's algorithms answers by a code.
+    fn check_code(&self, name: &'static str, code: i32) -> Result<()> {
+        if code == 0 { Ok(()) } else { Err(algorithm(self.gpu(), name, code)) }
+    }
+
     /// Calls one of CUB's algorithms twice: first with no memory, when it reads and writes nothing and says how many bytes it
     /// needs; then with as many.
     fn in_two_calls(&self, name: &'static str, mut call: impl FnMut(*mut c_void, &mut usize) -> i32) -> Result<()> {
-        self.gpu().context().bind_to_thread().map_err(|e| super::error::driver(self.gpu(), name, e))?;
+        self.bind(name)?;
         let mut bytes = 0;
-        let mut checked = |temporary: *mut c_void| match call(temporary, &mut bytes) {
-            0 => Ok(bytes),
-            code => Err(algorithm(self.gpu(), name, code)),
+        let mut checked = |temporary: *mut c_void| {
+            let code = call(temporary, &mut bytes);
+            self.check_code(name, code).map(|()| bytes)
         };
         let needed = checked(std::ptr::null_mut())?;
         let mut temporary = self.alloc::<u8>(name, needed)?;

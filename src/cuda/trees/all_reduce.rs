@@ -27,13 +27,13 @@ const ABORTED: usize = MOST_DEVICES + 1;
 /// Bytes that a GPU rather reads than that all meet once more.
 const MOST_READ: usize = 2 << 20;
 
-/// Blocks that add, at most, where another shard's on the same GPU are to have room.
-const MOST_BLOCKS: u32 = 48;
+/// Blocks that wait for other GPUs, at most, where another shard's on the same GPU are to have room.
+pub(super) const MOST_BLOCKS: u32 = 48;
 
 /// What a GPU knows of the others of a fit, which read its memory as it reads theirs.
 pub struct Peers {
-    group: DeviceGroup,
-    rendezvous: Arc<Rendezvous>,
+    pub(super) group: DeviceGroup,
+    pub(super) rendezvous: Arc<Rendezvous>,
     signals: Buffer<u32>,
     /// Of the leaves of a tree that grows whole, three for each.
     leaf_sums: Buffer<i64>,

@@ -147,6 +147,7 @@ kernels!(
     all_reduce,
     complete_quantizer,
     complete_leaves,
+    gather_scores,
     ordered_sums,
     seed,
     grow,

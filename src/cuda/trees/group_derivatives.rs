@@ -1,13 +1,15 @@
 //! Finds the derivatives of losses by group, and of Cox's likelihood, for all rows before a tree. Twin of `cpu/trees/group_derivatives.rs`.
 
 use super::buffers::{Buffer, Kernels};
+use super::gathered_rows::{GatheredRows, RowNumbers, rows_known};
 use super::layouts::GroupRows;
 use super::position_factors::{PositionFactors, PositionScores};
 use super::rows::RowData;
 use crate::runtime::Queue;
 use crate::runtime::sort::{Pairs, bits_below};
 use crate::{grid, launch};
-use cudarc::driver::{DevicePtr, LaunchConfig};
+use cudarc::driver::{CudaSlice, DevicePtr, LaunchConfig};
+use std::ops::Range;
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::TrainingData;
@@ -15,7 +17,8 @@ use taiga_core::losses::Loss;
 use taiga_core::losses::by_group::{GroupFormula, GroupLoss, discount};
 use taiga_core::numerics::random::{Purpose, Random};
 
-/// The rows of a fit by group on the device: see `GroupRows` in `kernels/trees/group_derivatives.cuh`.
+/// The table's rows by group on the device, where it has a shard of them those of all groups that have any of its rows: see `GroupRows` in
+/// `kernels/trees/group_derivatives.cuh`.
 pub struct GroupedRows {
     groups: RowGroups,
     /// The targets by place, until the first tree has asked for what they decide.
@@ -29,34 +32,51 @@ pub struct GroupedRows {
     /// Keys and places, as they come and sorted.
     unsorted: Pairs<u64>,
     sorted: Pairs<u64>,
+    sort_room: CudaSlice<u8>,
     ranked: [Buffer<f32>; 5],
     factors: Buffer<f32>,
-    pub gradient: Buffer<f32>,
-    pub hessian: Buffer<f32>,
+    /// Gradients and hessians by row.
+    pub derivatives: [RowNumbers; 2],
     positions: Option<PositionFactors>,
     /// The tree and the output whose derivatives these are.
     derived: Option<(u64, usize)>,
 }
 
+/// Returns the bits of the keys that places are sorted by: a score's, and behind them a group's.
+fn sorted_bits(groups: &RowGroups) -> Range<u32> {
+    0..32 + bits_below(groups.len() as u64).max(1)
+}
+
 impl GroupedRows {
     /// Bytes on the device.
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
-        // Keys and places twice and room to sort them, five numbers by rank, two derivatives, target, row and group.
-        let of_row = 2 * 12 + 12 + 20 + 8 + 12 + 8 + if data.positions.is_some() { PositionFactors::BYTES } else { 0 };
-        if data.groups.is_some() { of_row * data.target.len() as u64 } else { 0 }
+        let Some(groups) = &data.groups else { return 0 };
+        // Keys and places twice and room to sort them, five numbers by rank, target, row and group.
+        let of_place = 2 * 12 + 12 + 20 + 12;
+        // Start, number and factor; and what ranks have.
+        let of_group = 12 * groups.len() as u64 + 4 * groups.longest() as u64;
+        // Two derivatives.
+        let of_row = 8 + if data.positions.is_some() { PositionFactors::BYTES } else { 0 };
+        of_place * groups.all_rows().len() as u64 + of_group + of_row * rows_known(data).len() as u64
     }
 
     /// Brings the rows to the device, where the loss reads groups.
     ///
     /// # Errors
-    /// [`taiga_core::Error::Device`].
+    /// [`taiga_core::Error::Device`], and those of the collective.
     pub fn new(queue: &Queue, data: &TrainingData<'_>) -> Result<Option<GroupedRows>> {
         let Some(groups) = data.groups.clone() else { return Ok(None) };
         const WHAT: &str = "rows by group";
         let rows = groups.all_rows().len();
-        let host_target: Vec<f32> = groups.all_rows().iter().map(|row| data.target[*row as usize]).collect();
+        let of_all = if data.shard.is_whole() { None } else { Some(data.shard.of_all_rows(data.target.clone())?) };
+        let target = of_all.as_deref().unwrap_or(&data.target);
+        let host_target: Vec<f32> = groups.all_rows().iter().map(|row| target[*row as usize]).collect();
+        drop(of_all);
         let group: Vec<u32> = (0..groups.len()).flat_map(|g| std::iter::repeat_n(g as u32, groups.range(g).len())).collect();
         let room = |n: usize| Buffer::new(queue, WHAT, n);
+        let known = rows_known(data);
+        let by_row = || RowNumbers::new(queue, WHAT, &known);
+        let sort_room = queue.sort_room::<u64, u32>(rows as u32, sorted_bits(&groups))?;
         let pairs = || -> Result<Pairs<u64>> { Ok((queue.alloc(WHAT, rows)?, queue.alloc(WHAT, rows)?)) };
         Ok(Some(GroupedRows {
             row: Buffer::copy_of(queue, WHAT, groups.all_rows())?,
@@ -67,10 +87,10 @@ impl GroupedRows {
             places: room(groups.longest())?,
             unsorted: pairs()?,
             sorted: pairs()?,
+            sort_room: queue.alloc(WHAT, sort_room)?,
             ranked: [room(rows)?, room(rows)?, room(rows)?, room(rows)?, room(rows)?],
             factors: room(groups.len())?,
-            gradient: room(rows)?,
-            hessian: room(rows)?,
+            derivatives: [by_row()?, by_row()?],
             positions: data.positions.as_ref().map(|bias| PositionFactors::new(queue, bias)).transpose()?,
             derived: None,
             host_target,
@@ -108,8 +128,8 @@ impl GroupedRows {
         let (noisy, key) = (noise.is_some() as u32, noise.map_or(0, |random| random.key()));
         // SAFETY: the arguments are those of `tree_group_keys`: rows by place, room for a key and a place of each.
         unsafe { launch!(queue, &kernels.group_keys, config; &unsorted, &noisy, &key) }?;
-        let bits = 0..32 + bits_below(self.groups.len() as u64).max(1);
-        queue.sort_pairs(&self.unsorted.0, &self.unsorted.1, &mut self.sorted, table.rows as u32, bits)
+        let (unsorted, bits) = ((&self.unsorted.0, &self.unsorted.1), sorted_bits(&self.groups));
+        queue.sort_pairs_in(&mut self.sort_room, unsorted, &mut self.sorted, table.rows as u32, bits)
     }
 
     /// What the kernels are told.
@@ -136,42 +156,65 @@ impl GroupedRows {
             ranked_hessian: hessian.address,
             ranked_total: total.address,
             factors: self.factors.address,
-            gradient: self.gradient.address,
-            hessian: self.hessian.address,
+            gradient: self.derivatives[0].address_of(0),
+            hessian: self.derivatives[1].address_of(0),
         }
     }
 }
 
 impl RowData<'_> {
-    /// The same of Cox's likelihood.
-    fn derive_risk_sets(&mut self, queue: &Queue, kernels: &Kernels, tree: u64, output: usize) -> Result<()> {
-        if self.risk_sets.as_ref().is_none_or(|sets| sets.derived == Some((tree, output))) {
-            return Ok(());
-        }
-        self.add_values(queue, kernels)?;
-        let scores = self.scores.address + 4 * (output * self.rows) as u64;
-        let Some(sets) = &mut self.risk_sets else { return Ok(()) };
-        sets.derive(queue, kernels, scores)?;
-        sets.derived = Some((tree, output));
-        Ok(())
+    /// Whether rows depend on each other and the derivatives of this tree and output are not there.
+    pub fn lacks_derivatives(&self, loss: &dyn Loss, tree: u64, output: usize) -> bool {
+        let derived = match (&self.risk_sets, &self.grouped) {
+            (Some(sets), _) => sets.derived,
+            (None, Some(grouped)) if loss.by_group().is_some() => grouped.derived,
+            _ => return false,
+        };
+        derived != Some((tree, output))
     }
 
-    /// Finds the derivatives of a tree at the current scores of `output`, where rows depend on each other and they are not there yet.
+    /// Finds the derivatives of a tree at the current scores of `output`, of which those of rows elsewhere were gathered, where rows
+    /// depend on each other.
     ///
     /// # Errors
     /// [`taiga_core::Error::Device`].
-    pub fn derive_groups(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, tree: u64, output: usize) -> Result<()> {
-        self.derive_risk_sets(queue, kernels, tree, output)?;
-        let Some(by_group) = loss.by_group() else { return Ok(()) };
-        if self.grouped.as_ref().is_none_or(|grouped| grouped.derived == Some((tree, output))) {
-            return Ok(());
+    pub fn derive_dependent(&mut self, queue: &Queue, kernels: &Kernels, loss: &dyn Loss, tree: u64, output: usize) -> Result<()> {
+        let own = self.scores.address + 4 * (output * self.rows) as u64;
+        let scores = self.gathered.as_ref().map_or(own, GatheredRows::scores);
+        if let Some(sets) = &mut self.risk_sets {
+            sets.derive(queue, kernels, scores)?;
+            sets.derived = Some((tree, output));
         }
-        self.add_values(queue, kernels)?;
-        let (scores, weight) = (self.scores.address + 4 * (output * self.rows) as u64, self.weight.as_ref().map_or(0, |w| w.address));
-        let (config, random) = (grid(self.blocks, 256, 0), Random::new(self.seed, Purpose::RankingLoss, tree));
+        match loss.by_group() {
+            Some(by_group) => self.derive_groups(queue, kernels, by_group, scores, (tree, output)),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds those of a loss by group at `scores`.
+    fn derive_groups(
+        &mut self,
+        queue: &Queue,
+        kernels: &Kernels,
+        by_group: &dyn GroupLoss,
+        scores: u64,
+        (tree, output): (u64, usize),
+    ) -> Result<()> {
+        let weight = match &self.gathered {
+            Some(gathered) => gathered.weight.as_ref().map_or(0, |w| w.address_of(0)),
+            None => self.weight.as_ref().map_or(0, |w| w.address),
+        };
+        let random = Random::new(self.seed, Purpose::RankingLoss, tree);
         let Some(grouped) = &mut self.grouped else { return Ok(()) };
         grouped.prepare(queue, by_group)?;
-        let of = PositionScores { tree, scores, gradient: grouped.gradient.address, hessian: grouped.hessian.address };
+        let places = grouped.groups.all_rows().len();
+        let of_blocks = |threads: u32, each: u32| {
+            let most = queue.gpu().multiprocessors() * each;
+            grid((places.div_ceil(threads as usize) as u32).min(most).max(1), threads, 0)
+        };
+        let (config, by_pairs) = (of_blocks(256, 8), of_blocks(128, 16));
+        let [gradient, hessian] = grouped.derivatives.each_ref().map(|numbers| numbers.address_of(0));
+        let of = PositionScores { tree, scores, gradient, hessian };
         let scores = match &grouped.positions {
             Some(factors) => factors.add(queue, kernels, &of)?,
             None => scores,
@@ -181,7 +224,6 @@ impl RowData<'_> {
             GroupFormula::Pairs(pairs) => {
                 grouped.sort(queue, kernels, &table, config, None)?;
                 let (of_ndcg, normalize, truncation) = (pairs.of_ndcg as u32, pairs.normalize as u32, pairs.truncation);
-                let by_pairs = grid((self.rows.div_ceil(128) as u32).min(queue.gpu().multiprocessors() * 16).max(1), 128, 0);
                 // SAFETY: the arguments are those of the kernels: rows by group, sorted, and room by rank, by group and by row.
                 unsafe {
                     launch!(queue, &kernels.group_ranks, config; &table, &of_ndcg)?;

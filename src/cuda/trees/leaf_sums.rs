@@ -92,7 +92,7 @@ impl CudaTrees<'_> {
     pub(crate) fn replay_tree(&mut self, loss: &dyn Loss, tree: &Tree, output: usize) -> Result<Vec<LeafSums>> {
         (self.output, self.grown) = (output, None);
         self.leaves = (0..tree.leaves().len() as NodeId).collect();
-        self.data.derive_groups(&self.queue, &self.kernels, loss, self.tree, output)?;
+        self.derive_dependent(loss, self.tree, output)?;
         self.data.find_quantizer(&self.queue, &self.kernels, loss, output, false)?;
         let quantizer = self.data.read_quantizer(&self.queue)?;
         RowData::check_finite(&quantizer)?;

@@ -11,8 +11,8 @@
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
 //! - [`spread`]: how far derivatives lie apart; [`dropouts`]: trees that leave the scores for a while;
-//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`rendezvous`]:
-//!   where their threads meet;
+//! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`gathered_rows`]: what one has to
+//!   know of others' rows; [`rendezvous`]: where their threads meet;
 //! - [`small_tables`]: all trees of many tables of few rows;
 //! - [`resident`]: whole trees that grow without asking the host, and [`resident_tree`], what grew; [`graph`]: as one launch.
 
@@ -25,6 +25,7 @@ mod dropouts;
 mod evaluate_shared;
 mod evaluate_splits;
 mod feature_groups;
+mod gathered_rows;
 mod gradient_quantizer;
 mod graph;
 mod group_derivatives;
@@ -417,7 +418,7 @@ impl TreeSteps for CudaTrees<'_> {
         if let Some(rules) = shared {
             return self.begin_shared(loss, rules);
         }
-        self.data.derive_groups(&self.queue, &self.kernels, loss, tree, output)?;
+        self.derive_dependent(loss, tree, output)?;
         let drawn_unit = self.data.draw(&self.queue, &self.kernels, loss, tree, output)?;
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
         self.grown = None;
@@ -425,7 +426,7 @@ impl TreeSteps for CudaTrees<'_> {
             return Ok(Begun::Whole(tree));
         }
         // Where a tree was queued behind this one, those of that one's rows are there.
-        self.data.derive_groups(&self.queue, &self.kernels, loss, tree, output)?;
+        self.derive_dependent(loss, tree, output)?;
         self.data.find_quantizer(&self.queue, &self.kernels, loss, output, unit)?;
         Ok(Begun::Root { sums: self.begin_root(loss)?, scales: self.quantizer()?.scales() })
     }

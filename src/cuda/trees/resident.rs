@@ -235,7 +235,7 @@ impl CudaTrees<'_> {
 
     /// Queues a tree, and the copy of its log. Where trees have the same launches, from the third one on, as a graph.
     fn queue_tree(&mut self, ordered: ResidentTask<'_>) -> Result<QueuedTree> {
-        self.data.derive_groups(&self.queue, &self.kernels, ordered.loss, ordered.tree, ordered.output)?;
+        self.derive_dependent(ordered.loss, ordered.tree, ordered.output)?;
         let same = self.data.outputs == 1 && self.data.bag.is_none() && self.groups[ordered.group].is_one_block();
         if same && self.graph.begins(&self.queue)? {
             let launched = self.launch_tree(ordered);

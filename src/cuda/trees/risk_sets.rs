@@ -1,6 +1,7 @@
 //! Finds the derivatives of Cox's partial likelihood before a tree. Twin of `core/losses/risk_sets.rs`.
 
 use super::buffers::{Buffer, Kernels};
+use super::gathered_rows::RowNumbers;
 use super::layouts::{RiskRows, RiskTie};
 use crate::runtime::Queue;
 use crate::{grid, launch};
@@ -8,7 +9,7 @@ use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::losses::risk_sets::RiskSets;
 
-/// The rows of a fit by time on the device: see `RiskRows` in `kernels/trees/risk_sets.cuh`.
+/// The table's rows by time on the device: see `RiskRows` in `kernels/trees/risk_sets.cuh`.
 pub struct DeviceRiskSets {
     rows: RiskRows,
     /// What `rows` has the addresses of.
@@ -17,8 +18,8 @@ pub struct DeviceRiskSets {
     _ties: Buffer<RiskTie>,
     _risk: Buffer<f32>,
     _sums: [Buffer<f64>; 4],
-    pub gradient: Buffer<f32>,
-    pub hessian: Buffer<f32>,
+    /// Gradients and hessians of all rows of the table.
+    pub derivatives: [RowNumbers; 2],
     /// The tree and the output whose derivatives these are.
     pub derived: Option<(u64, usize)>,
 }
@@ -40,8 +41,8 @@ impl DeviceRiskSets {
     pub fn bytes(data: &TrainingData<'_>) -> u64 {
         let Some(sets) = &data.risk_sets else { return 0 };
         // Row, tie, risk and sum by place, weights and two derivatives; each tie and its sums; starts and sums of blocks.
-        24 * sets.rows.len() as u64
-            + 4 * data.weight.as_ref().map_or(0, Vec::len) as u64
+        28 * sets.rows.len() as u64
+            + 4 * sets.weight.as_ref().map_or(0, Vec::len) as u64
             + 64 * sets.ties.len() as u64
             + 48 * sets.blocks.len() as u64
     }
@@ -61,7 +62,8 @@ impl DeviceRiskSets {
         let risk = Buffer::new(queue, WHAT, places)?;
         let room = |n: usize| Buffer::<f64>::new(queue, WHAT, n);
         let sums = [room(places)?, room(blocks)?, room(4 * sets.ties.len())?, room(4 * blocks)?];
-        let (gradient, hessian) = (Buffer::new(queue, WHAT, sets.rows.len())?, Buffer::new(queue, WHAT, sets.rows.len())?);
+        let by_row = || RowNumbers::new(queue, WHAT, &(0..sets.rows.len()));
+        let derivatives = [by_row()?, by_row()?];
         let rows = RiskRows {
             rows: sets.rows.len() as u64,
             places: places as u64,
@@ -79,13 +81,13 @@ impl DeviceRiskSets {
             carry: sums[1].address,
             hazard: sums[2].address,
             hazard_carry: sums[3].address,
-            gradient: gradient.address,
-            hessian: hessian.address,
+            gradient: derivatives[0].address_of(0),
+            hessian: derivatives[1].address_of(0),
             middle: sets.middle,
             unused: 0,
         };
         let (_numbers, _weight, _ties, _risk, _sums) = (numbers, weight, ties, risk, sums);
-        Ok(Some(DeviceRiskSets { rows, _numbers, _weight, _ties, _risk, _sums, gradient, hessian, derived: None }))
+        Ok(Some(DeviceRiskSets { rows, _numbers, _weight, _ties, _risk, _sums, derivatives, derived: None }))
     }
 
     /// Finds the derivatives at `scores`, which are by row.

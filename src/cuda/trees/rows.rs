@@ -1,6 +1,7 @@
 //! Keeps the rows of a fit on the device: targets, weights, scores, leaves; adds the values of leaves to the scores.
 
 use super::buffers::{Buffer, Kernels};
+use super::gathered_rows::GatheredRows;
 use super::gradient_quantizer::{BATCH, QUANTIZER_WORDS, quantizer_blocks};
 use super::group_derivatives::GroupedRows;
 use super::layouts::{LossRows, ShardMagnitudes};
@@ -74,6 +75,8 @@ pub struct RowData<'a> {
     pub(super) grouped: Option<GroupedRows>,
     /// The rows by time, for Cox's likelihood.
     pub(super) risk_sets: Option<DeviceRiskSets>,
+    /// What is known of rows elsewhere that these depend on.
+    pub(super) gathered: Option<GatheredRows>,
 }
 
 impl<'a> RowData<'a> {
@@ -83,7 +86,7 @@ impl<'a> RowData<'a> {
         let weight = data.weight.is_some() as u64 * 4;
         let drawn = (data.held_out.is_some() || !data.row_sampling.keeps_all()) as u64 * 5;
         let (targets, measured) = (1 + data.more_targets.len() as u64, data.measures_all as u64 * 8);
-        let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data);
+        let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data) + GatheredRows::bytes(data);
         let packed = 4 * data.shared as u64 + if draws_by_squares(data) { 24 } else { 0 };
         rows * (4 * targets + weight + 6 * outputs + drawn + packed + 1 + measured) + of_groups
     }
@@ -158,6 +161,7 @@ impl<'a> RowData<'a> {
             seed: data.seed,
             grouped: GroupedRows::new(queue, data)?,
             risk_sets: DeviceRiskSets::new(queue, data)?,
+            gathered: GatheredRows::new(queue, data)?,
             blocks: (rows.div_ceil(256) as u32).min(queue.gpu().multiprocessors() * 8).max(1),
         };
         if out.keeps_all() && out.held_out.is_some() {
@@ -188,11 +192,11 @@ impl<'a> RowData<'a> {
     pub fn table(&self, loss: &dyn Loss, output: usize, bagged: bool) -> LossRows {
         // Several sets of scores stand one behind the other.
         let (set, output) = (output / loss.outputs(), output % loss.outputs());
-        let found = self.grouped.as_ref().map(|found| (&found.gradient, &found.hessian));
-        let found = found.or(self.risk_sets.as_ref().map(|found| (&found.gradient, &found.hessian)));
-        let found = found.or(self.program.as_ref().map(|found| (&found.gradient, &found.hessian)));
-        let found = found.or(self.of_bounds.as_ref().map(|[gradient, hessian]| (gradient, hessian)));
-        let (gradient, hessian) = found.map_or((0, 0), |(gradient, hessian)| (gradient.address, hessian.address));
+        let found = self.grouped.as_ref().map(|found| &found.derivatives).or(self.risk_sets.as_ref().map(|found| &found.derivatives));
+        let found = found.map(|found| found.each_ref().map(|numbers| numbers.address_of(self.of.first)));
+        let found = found.or(self.program.as_ref().map(|found| [found.gradient.address, found.hessian.address]));
+        let found = found.or(self.of_bounds.as_ref().map(|found| found.each_ref().map(|numbers| numbers.address)));
+        let [gradient, hessian] = found.unwrap_or_default();
         LossRows {
             rows: self.rows as u64,
             first: self.of.first as u64,
@@ -269,6 +273,6 @@ fn fill(values: &[f32], offset: usize, piece: &mut [u8]) {
     }
 }
 
-fn upload(queue: &Queue, values: &[f32], out: &mut Buffer<f32>) -> Result<()> {
+pub(super) fn upload(queue: &Queue, values: &[f32], out: &mut Buffer<f32>) -> Result<()> {
     queue.upload(&mut out.slice, values.len() * 4, &|offset, piece| fill(values, offset, piece))
 }

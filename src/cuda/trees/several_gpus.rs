@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use taiga_core::collective::nested::{Nested, shards_of_each};
 use taiga_core::collective::{Collective, RowShard};
 use taiga_core::column::Column;
+use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::steps::{
     Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
@@ -26,25 +27,18 @@ use taiga_core::tree::Tree;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode, Speculation};
 
-/// What the losses that several GPUs know nothing of need.
-fn check(data: &TrainingData<'_>, gpus: usize) -> Result<()> {
-    let alone = |what: &str| {
-        let text = match data.shard.is_whole() {
-            true => format!("{what} is fitted on one GPU: write \"cuda\" or \"cuda:N\""),
-            false => format!("{what} is fitted on CPUs where rows lie in several processes: leave it out"),
-        };
-        Err(Error::parameter("device", text))
-    };
-    if data.groups.is_some() {
-        return alone("a loss whose rows depend on each other by group");
-    }
-    if data.risk_sets.is_some() {
-        return alone("the loss \"cox\", whose rows depend on each other by time,");
-    }
+/// Checks how many GPUs are to share a fit.
+fn check(gpus: usize) -> Result<()> {
     if gpus > MOST_DEVICES {
         return Err(Error::parameter("device", format!("{gpus} GPUs are more than {MOST_DEVICES}, which share a fit at most")));
     }
     Ok(())
+}
+
+/// Returns the groups whose derivatives a shard with these rows of the table finds: those that have any of them; where factors of positions
+/// move by the derivatives of all rows, all groups.
+fn groups_of(data: &TrainingData<'_>, rows: Range<usize>) -> Option<RowGroups> {
+    data.groups.as_ref().map(|groups| if data.positions.is_some() { groups.clone() } else { groups.with_any_of(rows) })
 }
 
 /// A column's rows.
@@ -79,9 +73,9 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         more_targets: data.more_targets.iter().map(part).collect(),
         weight: data.weight.as_ref().map(part),
         columns: data.columns.iter().map(part).collect(),
-        groups: None,
-        positions: None,
-        risk_sets: None,
+        groups: groups_of(data, data.shard.first + rows.start..data.shard.first + rows.end),
+        positions: data.positions.clone(),
+        risk_sets: data.risk_sets.clone(),
         scores: data.scores.iter().map(part).collect(),
         held_out: data.held_out.map(|marks| &marks[rows.clone()]),
         measures_all: data.measures_all,
@@ -101,7 +95,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
 /// Runs `body` with what fits boosted trees on several GPUs, none being the first that there is, or on one where rows lie in several processes.
 ///
 /// # Errors
-/// [`Error::Device`]; [`Error::Parameter`] for `device` where one is not there, or the loss is one of a single GPU; [`Error::Interrupted`];
+/// [`Error::Device`]; [`Error::Parameter`] for `device` where one is not there, or there are too many; [`Error::Interrupted`];
 /// those of the collective and of `body`.
 pub fn with_several(
     numbers: &[Option<u32>],
@@ -126,12 +120,15 @@ pub fn with_shards(
     interrupted: &(dyn Fn() -> bool + Sync),
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
-    check(&data, numbers.len())?;
+    check(numbers.len())?;
     let (of, ranges) = (data.shard, deal(data.target.len(), numbers.len(), BATCH));
     let gpus = numbers[..ranges.len()].iter().map(|number| Gpu::get(*number)).collect::<Result<Vec<_>>>()?;
     let of_each = if of.is_whole() { vec![gpus.len()] } else { shards_of_each(of.collective, gpus.len())? };
     data.bundle &= of.is_whole();
     if of_each.iter().all(|count| *count == 1) {
+        if !of.is_whole() {
+            data.groups = groups_of(&data, of.first..of.first + data.target.len());
+        }
         return body(&mut CudaTrees::new(Some(gpus[0].number()), pool, data, most_nodes, interrupted)?);
     }
     let direct = !through_host && of.is_whole();
@@ -147,7 +144,7 @@ pub fn with_shards(
     let shards = (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, &sources[k], &ranges[k], end_of(k))))).collect::<Vec<_>>();
     let (measures, measures_all) = (data.measures_all || data.held_out.is_some(), data.measures_all);
     let outputs = data.scores.len();
-    drop(data.target);
+    drop((data.target, data.groups, data.positions, data.risk_sets));
     let threads = DriverThreads::new(gpus.len(), pool.size().div_ceil(gpus.len()))?;
     let make = |rank: usize| {
         let data = lock(&shards[rank]).take().ok_or_else(|| Error::Data("a shard of rows is made once".into()))?;
@@ -341,7 +338,7 @@ impl TreeSteps for SeveralTrees<'_> {
     }
 
     fn position_factors(&self) -> Result<Option<Vec<f64>>> {
-        Ok(None)
+        self.all(|trees| trees.position_factors())
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {

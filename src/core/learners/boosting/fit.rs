@@ -41,6 +41,7 @@ use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
 use crate::tree::Tree;
 use crate::tree::params::{SplitParams, TreeParams};
+use std::sync::Arc;
 
 /// Fits boosted trees to a table with the steps of one of `devices`.
 ///
@@ -435,8 +436,8 @@ impl<'a> PreparedFit<'a> {
             weight: weights.map(|weights| own.of(weights)),
             columns: loss_columns.into_iter().map(|column| own.of(column)).collect(),
             groups,
-            positions: bias,
-            risk_sets,
+            positions: bias.map(Arc::new),
+            risk_sets: risk_sets.map(Arc::new),
             scores,
             held_out: input.held_out.map(|marks| &marks[own.range()]),
             measures_all: measured.as_ref().is_some_and(MeasuredRows::needs_all_rows),

@@ -20,6 +20,7 @@ use crate::tree::grow::WholeTree;
 use crate::tree::params::{Policy, RowCounts, SplitParams, TreeParams};
 use crate::tree::split::{Scales, Sums};
 use crate::tree::steps::{Candidate, GrowSteps, NodeId};
+use std::sync::Arc;
 
 /// The index of a group of features: group 0 are those that a fit starts with.
 pub type GroupId = usize;
@@ -38,12 +39,12 @@ pub struct TrainingData<'a> {
     pub weight: Option<Vec<f32>>,
     /// What the loss reads of a row beside its target, `[column][row]`.
     pub columns: Vec<Vec<f32>>,
-    /// The groups of rows, where the loss reads them.
+    /// The groups of the table's rows, where the loss reads them: those at least that have any of these rows.
     pub groups: Option<RowGroups>,
-    /// The positions at which rows were shown, where a loss by group is to know them.
-    pub positions: Option<PositionBias>,
-    /// The rows by time, where the loss is Cox's.
-    pub risk_sets: Option<RiskSets>,
+    /// The positions at which the table's rows were shown, where a loss by group is to know them.
+    pub positions: Option<Arc<PositionBias>>,
+    /// The table's rows by time, where the loss is Cox's.
+    pub risk_sets: Option<Arc<RiskSets>>,
     /// Scores to start from, `[output][row]`. Several sets of them stand one behind the other, each of
     /// as many outputs as the loss has: rows may have other codes in one than in the other, which
     /// [`TreeSteps::replay`] follows.
