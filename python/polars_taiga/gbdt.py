@@ -144,6 +144,7 @@ class GbdtParams(TypedDict, total=False):
     feature_fraction: float
     feature_fraction_level: float
     feature_fraction_node: float
+    feature_weights: Mapping[str, float] | Sequence[tuple[IntoColumns, float]] | None
     monotone: Mapping[str, int] | Sequence[tuple[IntoColumns, int]]
     interaction: Sequence[IntoColumns]
     categorical: IntoColumns
@@ -523,6 +524,16 @@ def fit_gbdt(
     feature_fraction_node
         The share of the level's features drawn for each node, not under `"symmetric"`; default 1.
         (XGBoost: `colsample_bynode`; LightGBM: `feature_fraction_bynode`.)
+    feature_weights
+        `{"name": 0.5}`: what the gain of a split on a feature counts when splits are compared, 0 or more, next to the
+        weights of the others; 1 for those that are not named, which is the default for all. 0: nothing is split on
+        it; all of them 0 is an error. With selectors a list of pairs: `[("age", 2), (cs.starts_with("raw_"), 0.1)]`.
+        What is made of several columns (statistics of combined categories) counts as the column of the least weight.
+        Only ratios matter: weights that are all the same change nothing. Under `"leafwise"` leaves are
+        divided in the order of weighted gains; `min_gain` and the gains that a model tells are without weights.
+        With `random_strength` noise is on the scores that weighted gains give. (LightGBM: `feature_contri`, by
+        position; CatBoost: `feature_weights`, where a combination has the product of its columns' weights. XGBoost's
+        `feature_weights` are something else: the chances by which features are drawn.)
     monotone
         `{"name": 1}`: predictions never fall where the feature rises; -1: never rise. With selectors a list
         of pairs: `[("age", 1), (cs.starts_with("price_"), -1)]`. (XGBoost, LightGBM, CatBoost:
@@ -534,7 +545,7 @@ def fit_gbdt(
     categorical
         Integer and Boolean features that are categories and not numbers: a name, a selector (`cs.integer()`), or a
         list of these. (LightGBM: `categorical_feature`; CatBoost: `cat_features`.)
-        In this and the two parameters before, a selector selects among the columns of the frame; those that are no
+        In this and the three parameters before, a selector selects among the columns of the frame; those that are no
         features of the fit do not count. A feature that an expression computes is called by its name. The
         model is that of the names, to the byte.
     cat_method

@@ -176,7 +176,7 @@ class Learner(Estimator):
     _matrices: ClassVar[bool] = False
 
     # The parameters that name columns.
-    _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
+    _about_columns: ClassVar[tuple[str, ...]] = ("feature_weights", "monotone", "interaction")
 
     def _params(self) -> dict[str, Any]:
         """The keyword arguments of the function that fits."""

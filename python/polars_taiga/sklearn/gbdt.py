@@ -100,8 +100,8 @@ class Gbdt(Learner):
 class GbdtClassifier(Classifier, Gbdt):
     """Gradient-boosted trees for classes: `tg.fit_gbdt` as a scikit-learn estimator.
 
-    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
-    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+    `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array
+    have none, by their positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------
@@ -169,6 +169,7 @@ class GbdtClassifier(Classifier, Gbdt):
         feature_fraction: float = 1.0,
         feature_fraction_level: float = 1.0,
         feature_fraction_node: float = 1.0,
+        feature_weights: Mapping[str | int, float] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,
@@ -313,8 +314,8 @@ class GbdtClassifier(Classifier, Gbdt):
 class GbdtRegressor(Regressor, Gbdt):
     """Gradient-boosted trees for numbers: `tg.fit_gbdt` as a scikit-learn estimator.
 
-    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
-    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+    `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array
+    have none, by their positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------
@@ -381,6 +382,7 @@ class GbdtRegressor(Regressor, Gbdt):
         feature_fraction: float = 1.0,
         feature_fraction_level: float = 1.0,
         feature_fraction_node: float = 1.0,
+        feature_weights: Mapping[str | int, float] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,

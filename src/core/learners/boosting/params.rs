@@ -17,7 +17,7 @@ use crate::params::limits::Limit::{AtLeast, Between, Inside, NotNegative, Positi
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use crate::symbolic::CustomLoss;
-use crate::tree::params::{Monotone, Policy, SplitParams};
+use crate::tree::params::{FeatureWeights, Monotone, Policy, SplitParams};
 use crate::tree::split::CategoryRules;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -212,6 +212,9 @@ learner_params! {
         /// How much noise is on the scores by which features are compared, in units of what a split gains by chance; 0 unless told.
         pub random_strength: Option<f64> = None => NotNegative,
 
+        /// What the gain of a split counts before splits are compared, 0 or more by feature name, next to the other features' weights: of one
+        /// that is not named 1; of several columns together the least of theirs. A feature of weight 0 splits nothing.
+        pub feature_weights: Option<FeatureWeights> = None => By(Self::check_feature_weights),
         /// -1 (falling), 0 or 1 (rising) by feature name.
         pub monotone: Monotone = Monotone::new() => By(Self::check_monotone),
         /// Groups of feature names that may meet on one path; empty: all may. A feature in no group
@@ -322,6 +325,7 @@ impl BoostingParams {
             boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
             uniform_drop: self.uniform_drop.filter(|on| *on),
             one_drop: self.one_drop.filter(|on| *on),
+            feature_weights: self.feature_weights.clone().filter(|weights| !weights.is_empty()),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
@@ -525,6 +529,15 @@ impl BoostingParams {
         for (name, direction) in &self.monotone {
             if !(-1..=1).contains(direction) {
                 problems.add(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
+            }
+        }
+    }
+
+    /// Adds what is wrong with `feature_weights`.
+    fn check_feature_weights(&self, problems: &mut Problems) {
+        for (name, weight) in self.feature_weights.iter().flatten() {
+            if !weight.is_finite() || *weight < 0.0 {
+                problems.add(Error::parameter("feature_weights", format!("{weight} for `{name}` is not zero or a positive number")));
             }
         }
     }

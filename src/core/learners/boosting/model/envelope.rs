@@ -22,6 +22,7 @@
 //! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees`, `random_strength` |
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
+//! | 14 | weights of features | the parameter `feature_weights` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -44,7 +45,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 13,
+    version: 14,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -71,6 +72,9 @@ const IMPORTED_SINCE: u32 = 12;
 
 /// The first version with dropouts.
 const DROPOUTS_SINCE: u32 = 13;
+
+/// The first version with weights of features.
+const FEATURE_WEIGHTS_SINCE: u32 = 14;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -183,6 +187,9 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        if self.params.feature_weights.is_some() {
+            return FEATURE_WEIGHTS_SINCE;
+        }
         if self.params.boosting.is_some() {
             return DROPOUTS_SINCE;
         }

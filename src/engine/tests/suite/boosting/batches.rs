@@ -55,11 +55,13 @@ fn batches_change_no_byte() {
 }
 
 /// Proves that tables of few rows, which one thread and several search by sorted rows, have the models of histograms, which several threads
-/// sum where features come in batches; with noise on the scores of every second fit.
+/// sum where features come in batches; with noise on the scores of every second fit, and with weights of features
+/// of every third.
 #[test]
 fn sorted_rows_and_histograms_give_the_same_small_models() {
     contract::small_tables(|t, mut p, case| {
         p.random_strength = (case % 4 < 2).then_some(0.4);
+        p.feature_weights = (case % 3 == 1).then(|| [("x0".to_string(), 0.3), ("x1".to_string(), 1.9)].into());
         let input = t.input();
         let of_threads = |n: u32| BoostingParams { n_threads: Some(n), ..p.clone() };
         let by_histograms = fit_in_batches(&input, &of_threads(2), (&|_| true, vec![t.rows()]), None).unwrap();
