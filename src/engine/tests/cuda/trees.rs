@@ -297,10 +297,11 @@ fn categories() {
                 continue;
             }
             let name = input.features[case as usize % input.features.len()].name().to_string();
+            let weight = [0.0, 0.3, 4.0][case as usize % 3];
             for ranks in [
                 json!({}),
                 json!({ "random_strength": 0.5 + (case % 3) as f64, "extra_trees": case % 4 == 1 }),
-                json!({ "feature_weights": { name: [0.0, 0.3, 4.0][case as usize % 3] }, "random_strength": (case % 2) as f64 }),
+                json!({ "feature_weights": { name: weight }, "random_strength": (case % 2) as f64 }),
             ] {
                 let p = params_with(json!({ "rounds": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
                 let p = params_with(p.to_json(), ranks.clone());
