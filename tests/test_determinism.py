@@ -23,6 +23,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "mae": {"loss": "mae", "weight": "w"},
     "early stopping": {"eval": "held", "early_stopping": 3, "learning_rate": 0.5},
     "feature weights": {"feature_weights": {"a": 0.3, "c": 2.0}, "random_strength": 0.5},
+    "bins": {"bins": {"a": 3, "c": 40}},
     "monotone": {"policy": "depthwise", "monotone": {"a": 1}, "interaction": [["a", "b"], ["c", "d"]]},
 }
 

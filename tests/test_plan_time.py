@@ -68,6 +68,8 @@ FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
     ),
     "gbdt: monotone": (lambda: tg.fit_gbdt("y", "a", monotone={"aa": 1}), "no feature `aa`; did you mean `a`"),
     "gbdt: monotone text": (lambda: tg.fit_gbdt("y", "city", monotone={"city": 1}), "`city` is categorical"),
+    "gbdt: bins": (lambda: tg.fit_gbdt("y", "a", bins={"aa": 3}), "no feature `aa`; did you mean `a`"),
+    "gbdt: bins of text": (lambda: tg.fit_gbdt("y", "city", bins={"city": 3}), "`city` is categorical"),
     "gbdt: feature weights": (
         lambda: tg.fit_gbdt("y", "a", feature_weights={"aa": 1}),
         "no feature `aa`; did you mean `a`",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from polars_taiga._fit import Problems
 
 
+_MOST_BINS = 256
+
+
 class Selected:
     """What is selected in the parameters of one call, and what each is for (src/plugin/selections.rs)."""
 
@@ -28,15 +31,16 @@ class Selected:
             "categorical": self._names,
             "monotone": self._directions,
             "feature_weights": self._weights,
+            "bins": self._bins,
             "interaction": self._groups,
         }
         out = dict(params)
         if isinstance(out.get("categorical"), str):
             out["categorical"] = [out["categorical"]]
         for parameter, way in ways.items():
-            # What is wrong with a weight is told of the feature that has it.
-            weighs = parameter == "feature_weights" and isinstance(out.get(parameter), Mapping)
-            if weighs or _selects(out.get(parameter)):
+            # What is wrong with a number is told of the feature that has it.
+            by_feature = parameter in ("feature_weights", "bins") and isinstance(out.get(parameter), Mapping)
+            if by_feature or _selects(out.get(parameter)):
                 with problems.collect():
                     out[parameter] = way(parameter, out[parameter])
         return out
@@ -65,7 +69,9 @@ class Selected:
                 names.extend(known)
             else:
                 self.exprs.append(item)
-                self.selections.append({"parameter": parameter, "direction": None, "weight": None, "group": None, **of})
+                self.selections.append(
+                    {"parameter": parameter, "direction": None, "weight": None, "bins": None, "group": None, **of}
+                )
         return names
 
     def _directions(self, parameter: str, value: Any) -> dict[str, int]:
@@ -97,6 +103,23 @@ class Selected:
                 msg = f"parameter `{parameter}`: {weight} for {_shown(columns)} is not zero or a positive number"
                 raise ValueError(msg)
             for name in self._names(parameter, columns, weight=number):
+                if out.setdefault(name, number) != number:
+                    msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {number}"
+                    raise ValueError(msg)
+        return out
+
+    def _bins(self, parameter: str, value: Any) -> dict[str, int]:
+        """Numbers of bins by name."""
+        out: dict[str, int] = {}
+        for columns, bins in _pairs(parameter, value, "number of bins"):
+            if isinstance(bins, bool) or not hasattr(bins, "__index__"):
+                msg = f"parameter `{parameter}`: {bins!r} for {_shown(columns)} is not a whole number"
+                raise TypeError(msg)
+            number = int(bins)
+            if not 2 <= number <= _MOST_BINS:
+                msg = f"parameter `{parameter}`: {number} for {_shown(columns)} is not between 2 and {_MOST_BINS}"
+                raise ValueError(msg)
+            for name in self._names(parameter, columns, bins=number):
                 if out.setdefault(name, number) != number:
                     msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {number}"
                     raise ValueError(msg)

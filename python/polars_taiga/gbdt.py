@@ -126,7 +126,7 @@ class GbdtParams(TypedDict, total=False):
     policy: Literal["symmetric", "depthwise", "leafwise"]
     depth: int | None
     leaves: int | None
-    bins: int
+    bins: int | Mapping[str, int] | Sequence[tuple[IntoColumns, int]]
     border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
     border_sample: int
     l2: float
@@ -458,6 +458,9 @@ def fit_gbdt(
     bins
         The largest number of bins a feature, 2 to 256; default 255. Fewer are faster. Missing values have one more of
         their own (of 256 it takes one). (XGBoost, LightGBM: `max_bin`; CatBoost: `border_count` + 1.)
+        `{"name": 32}`: that of some features, the others 255; with selectors a list of pairs,
+        `[("age", 16), (cs.starts_with("raw_"), 64)]`. Numbers alone have bins: categories are an error. (LightGBM:
+        `max_bin_by_feature`; CatBoost: `per_float_feature_quantization`.)
     border_method
         How borders are chosen: `"min_max_entropy"` (default; CatBoost's `feature_border_type`
         MinEntropy, solved greedily), `"greedy_logsum"` (CatBoost's default), `"quantile"` (as
@@ -545,9 +548,9 @@ def fit_gbdt(
     categorical
         Integer and Boolean features that are categories and not numbers: a name, a selector (`cs.integer()`), or a
         list of these. (LightGBM: `categorical_feature`; CatBoost: `cat_features`.)
-        In this and the three parameters before, a selector selects among the columns of the frame; those that are no
-        features of the fit do not count. A feature that an expression computes is called by its name. The
-        model is that of the names, to the byte.
+        In this and the three parameters before, and in `bins`, a selector selects among the columns of the frame;
+        those that are no features of the fit do not count. A feature that an expression computes is called by its
+        name. The model is that of the names, to the byte.
     cat_method
         How categories are split. Default `"ctr"`: by statistics of the target, each row's from the
         rows before it in a random permutation, so that no target leaks into its own features

@@ -315,6 +315,7 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
     let text = match name {
         "monotone" => "a dict of -1, 0 or 1 by feature name, as {\"a\": 1}",
         "feature_weights" => "a dict of numbers from 0 on by feature name, as {\"a\": 2.0}",
+        "bins" if fault.contains("untagged enum") => "a whole number from 2 to 256, or a dict of such by feature name, as {\"a\": 32}",
         "interaction" => "a list of lists of feature names, as [[\"a\", \"b\"], [\"c\"]]",
         "categorical" => "a list of feature names",
         "class_weight" => "\"balanced\", or a dict of a weight for each label",

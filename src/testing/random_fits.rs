@@ -69,6 +69,13 @@ impl RandomFit {
         if dice.chance(0.3) {
             drawn["feature_weights"] = weights(features, &categories, dice);
         }
+        if dice.chance(0.2) {
+            let mut bins = json!({ "x0": one_of(dice, &[2, 3, 20, 255, 256]) });
+            for f in (1..features).step_by(2) {
+                bins[format!("x{f}")] = json!(one_of(dice, &[2, 7, 64, 254, 255, 256]));
+            }
+            drawn["bins"] = bins;
+        }
         RandomFit { table: t, categories, size, params: params(drawn) }
     }
 

@@ -305,6 +305,17 @@ def test_weighted_features_give_the_trees_of_lightgbm(weights: tuple[float, ...]
 
 
 @policies
+def test_features_have_bins_of_their_own(policy: Any) -> None:
+    df = numbers(rows=2_000, levels=None)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, bins={"x0": 3, "x2": 10})
+    nodes = model.trees().drop_nulls("border")
+    counts = dict(nodes.group_by("feature").agg(pl.col("border").n_unique()).iter_rows())
+    assert counts["x0"] <= 2
+    assert counts["x2"] <= 9
+    assert counts["x1"] > 10
+
+
+@policies
 @pytest.mark.parametrize("weight", [0.01, 1.0, 40.0])
 def test_weights_that_are_all_the_same_are_none(policy: Any, weight: float) -> None:
     df = numbers()

@@ -183,6 +183,8 @@ class Learner(Estimator):
         params = self.get_params(deep=False)
         del params["random_state"]
         params.update({name: self._named(name, None) for name in self._about_columns if name in params})
+        if isinstance(params.get("bins"), Mapping):
+            params["bins"] = self._named("bins", None)
         if "categorical" in params:
             params["categorical"] = self._categories or None
         return {**params, "seed": self._seed()}

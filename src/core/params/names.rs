@@ -268,9 +268,10 @@ const NOTES: &[(&[&str], &str)] = &[
         "leave it out: splits and borders are found from the rows",
     ),
     (
-        &["max_bin_by_feature", "per_float_feature_quantization", "input_borders", "min_data_in_bin"],
-        "bins= and border_method= hold for all features",
+        &["max_bin_by_feature", "per_float_feature_quantization"],
+        "bins= of fit_gbdt takes a dict of numbers by feature name, as bins={\"a\": 32}; elsewhere it holds for all features",
     ),
+    (&["input_borders", "min_data_in_bin"], "leave it out: borders are found from the rows, by bins= and border_method="),
     (&["output_borders"], "`Model.borders` has the borders"),
     (
         &["refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],

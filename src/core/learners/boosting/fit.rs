@@ -256,13 +256,14 @@ impl<'a> PreparedFit<'a> {
         let classes = labels.map_or(0, Labels::len);
         let several = several::each(input, &data);
         let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
+        let borders = params.border_params(&input.features);
         let mut numeric = match (options.coded, options.batches) {
             (Some(coded), _) => coded.to_vec(),
-            (None, Some(batches)) => coded::code_batches(input, batches, &params.border_params(), pool, &|| monitor.interrupted())?,
-            (None, None) => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
+            (None, Some(batches)) => coded::code_batches(input, batches, &borders, pool, &|| monitor.interrupted())?,
+            (None, None) => coded::code_features(input, &own, &borders, pool, &|| monitor.interrupted())?,
         };
         if let Some(model) = options.init_model {
-            continued::keep_borders(model, params, &mut numeric);
+            continued::keep_borders(model, &borders, &mut numeric);
         }
         let tree_params = tree_params(input, params, &mut numeric)?;
         let of_categories = several::statistics_target(input, &data);

@@ -2,6 +2,8 @@
 
 use super::row_sampler::RowSampling;
 use super::untold_rounds::{LEARNING_RATE, ROUNDS};
+use crate::column::Column;
+use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Target};
@@ -20,6 +22,7 @@ use crate::symbolic::CustomLoss;
 use crate::tree::params::{FeatureWeights, Monotone, Policy, SplitParams};
 use crate::tree::split::CategoryRules;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How rows are drawn for each tree.
@@ -65,6 +68,45 @@ pub enum Normalize {
 
 /// The most targets of a fit.
 pub const MOST_TARGETS: usize = 10_000;
+
+/// The largest numbers of bins: the same for all features, or some by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Bins {
+    Same(u32),
+    /// Those that are not named have as many as where nothing is told.
+    ByFeature(BTreeMap<String, u32>),
+}
+
+impl Bins {
+    /// How many a feature has at most where nothing is told.
+    pub const DEFAULT: u32 = 255;
+
+    /// Returns how many all features have that have no number of their own.
+    pub fn common(&self) -> u32 {
+        match self {
+            Bins::Same(bins) => *bins,
+            Bins::ByFeature(_) => Bins::DEFAULT,
+        }
+    }
+
+    /// Returns the numbers of single features, by name.
+    pub fn named(&self) -> impl Iterator<Item = (&str, u32)> {
+        let named = if let Bins::ByFeature(named) = self { Some(named) } else { None };
+        named.into_iter().flatten().map(|(name, bins)| (name.as_str(), *bins))
+    }
+
+    /// Returns how many a feature has at most.
+    pub fn of(&self, name: &str) -> u32 {
+        self.named().find(|(own, _)| *own == name).map_or(self.common(), |(_, bins)| bins)
+    }
+}
+
+impl From<u32> for Bins {
+    fn from(bins: u32) -> Bins {
+        Bins::Same(bins)
+    }
+}
 
 /// How categorical columns are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,8 +211,8 @@ learner_params! {
         pub leaves: Option<u32> = None => By(Self::check_leaves),
 
         /// The largest number of bins a feature, 2 to 256: one more than there are borders between them. A bin of missing values
-        /// is not counted.
-        pub bins: u32 = 255 => Between(2, 256),
+        /// is not counted. By feature name where they differ, those that are not named at the default.
+        pub bins: Bins = Bins::Same(Bins::DEFAULT) => By(Self::check_bins),
         /// How borders are chosen.
         pub border_method: BorderMethod = BorderMethod::MinMaxEntropy,
         /// The number of rows that borders are fitted on.
@@ -319,6 +361,7 @@ impl BoostingParams {
         BoostingParams {
             rounds: Some(self.rounds()),
             learning_rate: Some(self.learning_rate()),
+            bins: if self.bins.named().next().is_some() { self.bins.clone() } else { Bins::Same(self.bins.common()) },
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
@@ -336,10 +379,14 @@ impl BoostingParams {
         }
     }
 
-    /// How borders of features are found.
-    pub fn border_params(&self) -> BorderParams {
+    /// How borders of a table's features are found.
+    pub fn border_params(&self, features: &[Column<'_>]) -> FeatureBorders {
         let sample = usize::try_from(self.border_sample).unwrap_or(usize::MAX);
-        BorderParams { bins: self.bins as usize, method: self.border_method, sample, seed: self.seed }
+        let params = BorderParams { bins: self.bins.common() as usize, method: self.border_method, sample, seed: self.seed };
+        match &self.bins {
+            Bins::Same(_) => params.into(),
+            Bins::ByFeature(_) => FeatureBorders::new(params, features.iter().map(|column| self.bins.of(column.name()) as usize).collect()),
+        }
     }
 
     /// Adds that a parameter of dropouts is given where there are none.
@@ -521,6 +568,16 @@ impl BoostingParams {
         if self.policy == Policy::Symmetric && self.feature_fraction_node != 1.0 {
             let text = "a symmetric tree has one split a level: use feature_fraction_level, or policy=\"depthwise\" or \"leafwise\"";
             problems.add(Error::parameter("feature_fraction_node", text));
+        }
+    }
+
+    /// Adds what is wrong with `bins`.
+    fn check_bins(&self, problems: &mut Problems) {
+        if let Bins::Same(bins) = self.bins {
+            problems.limit("bins", Some(bins), Between(2, 256));
+        }
+        for (name, bins) in self.bins.named().filter(|(_, bins)| !(2..=256).contains(bins)) {
+            problems.add(Error::parameter("bins", format!("{bins} for `{name}` is not between 2 and 256")));
         }
     }
 

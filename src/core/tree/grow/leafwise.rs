@@ -80,7 +80,11 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         loop {
             self.check()?;
             for leaf in fresh.drain(..) {
-                if leaf.found.is_some() { waiting.push(WaitingLeaf { leaf, number }) } else { closed.push(leaf.node) }
+                if leaf.found.is_some() {
+                    waiting.push(WaitingLeaf { leaf, number })
+                } else {
+                    closed.push(leaf.node)
+                }
                 number += 1;
             }
             if leaves >= self.params.leaves {

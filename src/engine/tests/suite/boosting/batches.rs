@@ -78,7 +78,7 @@ fn a_sample_in_batches_has_the_rows_of_one_in_memory() {
     let mut t = table(30_000, 3);
     t.columns[1].iter_mut().step_by(4_999).for_each(|x| *x = f64::NAN);
     for bins in [8, 255, 256] {
-        let p = BoostingParams { bins, border_sample: 500, ..params(serde_json::json!({"rounds": 5, "depth": 5})) };
+        let p = BoostingParams { bins: bins.into(), border_sample: 500, ..params(serde_json::json!({"rounds": 5, "depth": 5})) };
         let whole = fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes();
         for size in [777, 4_096, 29_999] {
             let ends = (1..=30_000usize.div_ceil(size)).map(|k| (k * size).min(30_000)).collect();

@@ -361,7 +361,7 @@ fn models_that_do_not_hold_together_are_refused() {
         ("led to twice", |m| nodes(m)[1].left = nodes(m)[1].right),
         ("metric values", |m| m.history.as_mut().unwrap().values.truncate(1)),
         ("best round", |m| m.history.as_mut().unwrap().best = 3),
-        ("parameter `bins`", |m| m.params.bins = 0),
+        ("parameter `bins`", |m| m.params.bins = 0.into()),
     ];
     let mut base = small();
     base.features[1].borders = vec![1.0];
