@@ -262,7 +262,7 @@ fn parameters_that_do_not_fit_are_refused() {
     assert_error(fit_of(&t, json!({ "monotone": { "nothing_like_it": 0 } })), &["`monotone`", "`nothing_like_it`"]);
     assert_error(fit_of(&t, json!({ "interaction": [["x0", "x7"]] })), &["`interaction`", "`x7`"]);
     assert_error(fit_of(&t, json!({ "bins": { "x9": 32 } })), &["`bins`", "`x9`", "did you mean"]);
-    assert_error(fit_of(&t, json!({ "bins": { "x1": 300 } })), &["`bins`", "300 for `x1` is not between 2 and 256"]);
+    assert!(error(json!({ "bins": { "x1": 300 } })).contains("`bins`: 300 for `x1` is not between 2 and 256"));
     assert_error(fit_of(&t, json!({ "feature_weights": { "x9": 2 } })), &["`feature_weights`", "`x9`", "did you mean"]);
     assert!(error(json!({ "feature_weights": { "x1": -1 } })).contains("`feature_weights`: -1 for `x1`"));
     let none: serde_json::Map<String, Value> = (0..t.columns.len()).map(|i| (format!("x{i}"), json!(0))).collect();
