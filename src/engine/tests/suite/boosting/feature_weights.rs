@@ -89,6 +89,8 @@ fn equal_weights_are_none() {
         for weight in [1.0, 0.3, 7.0, 1e300, 1e-300] {
             let weights: Value = names.iter().map(|name| (name.clone(), json!(weight))).collect::<serde_json::Map<_, _>>().into();
             let model = t.fit(&params_with(way.clone(), json!({ "feature_weights": weights })));
+            assert_eq!(model.to_bytes()[8], 14, "the version");
+            assert!(Model::from_bytes(&model.to_bytes()).unwrap() == model, "{weight}: {way}");
             assert!(without_weights(model) == plain, "{weight}: {way}");
         }
         let empty = t.fit(&params_with(way.clone(), json!({ "feature_weights": {} })));

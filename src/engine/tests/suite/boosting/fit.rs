@@ -59,6 +59,7 @@ fn features_may_have_bins_of_their_own() {
         let counts: Vec<usize> = model.features.iter().map(|f| f.borders.len()).collect();
         assert!(counts[0] == 1 && (4..=8).contains(&counts[2]) && counts[1] > 20, "{policy}: {counts:?}");
         assert_eq!(Model::from_bytes(&model.to_bytes()).unwrap(), model);
+        assert_eq!(model.to_bytes()[8], 14, "the version");
         assert_eq!(model.params.to_json()["bins"], json!({ "x0": 2, "x2": 9 }));
         let all: serde_json::Map<_, _> = (0..t.columns.len()).map(|i| (format!("x{i}"), json!(17))).collect();
         assert!(fit(all.into()).trees == fit(json!(17)).trees, "{policy}");
