@@ -154,6 +154,7 @@ def test_queries_are_those_of_the_whole_frame(frame: pl.DataFrame) -> None:
         "weight": pl.lit(2.0),
         "eval": pl.int_range(pl.len()) % 5 == 0,
         "monotone": [(cs.by_name("a"), 1)],
+        "feature_weights": {"a": 0.5},
     }
     whole = lazy.taiga.fit_gbdt(*columns, **params)
     model = lazy.taiga.fit_gbdt(*columns, **params, batches=333)

@@ -22,6 +22,8 @@ WAYS: dict[str, dict[str, Any]] = {
     "mvs": {"row_sample": "mvs", "feature_fraction_level": 0.8, "weight": "w"},
     "mae": {"loss": "mae", "weight": "w"},
     "early stopping": {"eval": "held", "early_stopping": 3, "learning_rate": 0.5},
+    "feature weights": {"feature_weights": {"a": 0.3, "c": 2.0}, "random_strength": 0.5},
+    "bins": {"bins": {"a": 3, "c": 40}},
     "monotone": {"policy": "depthwise", "monotone": {"a": 1}, "interaction": [["a", "b"], ["c", "d"]]},
 }
 

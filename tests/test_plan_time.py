@@ -68,6 +68,13 @@ FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
     ),
     "gbdt: monotone": (lambda: tg.fit_gbdt("y", "a", monotone={"aa": 1}), "no feature `aa`; did you mean `a`"),
     "gbdt: monotone text": (lambda: tg.fit_gbdt("y", "city", monotone={"city": 1}), "`city` is categorical"),
+    "gbdt: bins": (lambda: tg.fit_gbdt("y", "a", bins={"aa": 3}), "no feature `aa`; did you mean `a`"),
+    "gbdt: bins of text": (lambda: tg.fit_gbdt("y", "city", bins={"city": 3}), "`city` is categorical"),
+    "gbdt: feature weights": (
+        lambda: tg.fit_gbdt("y", "a", feature_weights={"aa": 1}),
+        "no feature `aa`; did you mean `a`",
+    ),
+    "gbdt: no feature weight": (lambda: tg.fit_gbdt("y", "a", feature_weights={"a": 0}), "all features .`a`. have"),
     "gbdt: interaction": (lambda: tg.fit_gbdt("y", "a", "b", interaction=[["a", "z"]]), "`interaction`: .*`z`"),
     "forest: a list": (lambda: tg.fit_forest("y", "a", "list"), "column `list`: its type is list"),
     "forest: criterion": (lambda: tg.fit_forest("city", "a", criterion="poisson"), '`city`.*"poisson" can\'t use'),

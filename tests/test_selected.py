@@ -1,4 +1,4 @@
-"""Selectors in `categorical`, `monotone` and `interaction`: the model is that of the names they stand for."""
+"""Selectors in parameters about columns: the model is that of the names they stand for."""
 
 from __future__ import annotations
 
@@ -34,6 +34,15 @@ WAYS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"categorical": cs.integer()}, {"categorical": ["k", "m"]}),
     ({"monotone": [(cs.starts_with("p_"), 1), ("x", -1)]}, {"monotone": {"x": -1, "p_a": 1, "p_b": 1}}),
     ({"monotone": {cs.starts_with("p_"): 1}}, {"monotone": {"p_a": 1, "p_b": 1}}),
+    (
+        {"feature_weights": [(cs.starts_with("p_"), 0.25), ("x", 2)]},
+        {"feature_weights": {"x": 2.0, "p_a": 0.25, "p_b": 0.25}},
+    ),
+    ({"feature_weights": {cs.starts_with("p_"): np.float32(0.5)}}, {"feature_weights": {"p_a": 0.5, "p_b": 0.5}}),
+    ({"bins": [(cs.starts_with("p_"), 9), ("x", 20)]}, {"bins": {"x": 20, "p_a": 9, "p_b": 9}}),
+    ({"bins": {cs.integer(): np.int64(2)}}, {"bins": {"k": 2, "m": 2}}),
+    # The target is no feature.
+    ({"feature_weights": [(cs.by_name("k", "y"), 3)]}, {"feature_weights": {"k": 3}}),
     ({"interaction": [cs.starts_with("p_"), ["k", cs.by_name("m")]]}, {"interaction": [["p_a", "p_b"], ["k", "m"]]}),
 ]
 
@@ -72,6 +81,25 @@ def test_groups_and_lazy_frames(df: pl.DataFrame) -> None:
             "parameter `monotone`: column `p_a` is given both",
         ),
         ({"monotone": [cs.float()]}, "is not a pair of features and their direction"),
+        (
+            {"feature_weights": [(cs.float(), -1)]},
+            "parameter `feature_weights`: -1 for .* is not zero or a positive number",
+        ),
+        ({"feature_weights": [("x", "much")]}, "parameter `feature_weights`: 'much' for `x` is not a number"),
+        (
+            {"feature_weights": [("x", 1), ("x", 2)]},
+            "parameter `feature_weights`: column `x` is given both 1.0 and 2.0",
+        ),
+        (
+            {"feature_weights": [(cs.float(), 2), (cs.starts_with("p_"), 3)]},
+            "parameter `feature_weights`: column `p_a` is given both",
+        ),
+        ({"feature_weights": [(cs.numeric(), 0)]}, "parameter `feature_weights`: all features .* have the weight 0"),
+        ({"bins": [(cs.float(), 257)]}, "parameter `bins`: 257 for .* is not between 2 and 256"),
+        ({"bins": [("x", 3), ("x", 4)]}, "parameter `bins`: column `x` is given both 3 and 4"),
+        ({"bins": [(cs.float(), 3), (cs.starts_with("p_"), 4)]}, "parameter `bins`: column `p_a` is given both"),
+        ({"bins": [("x", 2.5)]}, "parameter `bins`: 2.5 for `x` is not a whole number"),
+        ({"feature_weights": [cs.float()]}, "is not a pair of features and their weight"),
         ({"interaction": cs.float()}, "parameter `interaction`: it is a list of groups"),
         ({"interaction": [["x"], cs.string()]}, "parameter `interaction`: what group 1 selects is no feature"),
     ],

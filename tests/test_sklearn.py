@@ -154,10 +154,21 @@ def test_boosted_classes_are_fit_gbdts(x: np.ndarray, kind: np.ndarray, flag: np
 
 def test_boosted_numbers_are_fit_gbdts(x: np.ndarray, number: np.ndarray) -> None:
     weight = np.arange(len(x)) % 3 + 0.5
-    est = GbdtRegressor(rounds=8, policy="leafwise", monotone={0: 1}, loss="huber").fit(x, number, sample_weight=weight)
+    est = GbdtRegressor(
+        rounds=8, policy="leafwise", monotone={0: 1}, bins={0: 20}, feature_weights={1: 0.5}, loss="huber"
+    )
+    est.fit(x, number, sample_weight=weight)
     df = table(x, target=number, weight=weight)
     model = df.taiga.fit_gbdt(
-        "target", NAMES, weight="weight", rounds=8, policy="leafwise", monotone={"x0": 1}, loss="huber"
+        "target",
+        NAMES,
+        weight="weight",
+        rounds=8,
+        policy="leafwise",
+        monotone={"x0": 1},
+        bins={"x0": 20},
+        feature_weights={"x1": 0.5},
+        loss="huber",
     )
     assert est.model_ == model
     assert np.array_equal(est.predict(x), df.select(tg.predict(model)).to_series().to_numpy())

@@ -103,7 +103,7 @@ __device__ __forceinline__ int64_t total_order(double x) {
 }
 
 // subset.rs: the subset of categories that gains most when it goes right. A thread is a category.
-__device__ __forceinline__ void best_subset(const SplitSearch& a, const GradientQuantizer& e, const SplitInput& input, Sums own, uint32_t count, uint32_t drawn, const double* noise,
+__device__ __forceinline__ void best_subset(const SplitSearch& a, const GradientQuantizer& e, const SplitInput& input, Sums own, uint32_t count, uint32_t drawn, Ranking ranking,
                                             FeatureSplit* best, uint32_t* set) {
     __shared__ double keys[BINS];
     __shared__ Sums sorted[BINS];
@@ -163,7 +163,7 @@ __device__ __forceinline__ void best_subset(const SplitSearch& a, const Gradient
     Top top = found[reversed];
     bool any = top.value > a.rules.min_gain;
     if (code == top.place) {
-        *best = FeatureSplit{rank_of(noise, parent, top.value), 0, any ? SUBSET : NO_SIDE, reversed ? outside_of[1] : outside_of[0], top.value};
+        *best = FeatureSplit{rank_of(ranking, parent, top.value), 0, any ? SUBSET : NO_SIDE, reversed ? outside_of[1] : outside_of[0], top.value};
     }
     __shared__ uint32_t bits_of_set[8];
     if (code < 8) bits_of_set[code] = 0;

@@ -125,8 +125,8 @@ __device__ __forceinline__ void score_steps(const SplitSearch& a, const LevelSco
 
 // Adds up the scores of `nodes` more nodes in a column, by a block; behind the last ones picks the column's
 // best. What other blocks of this launch may have written is read past the first-level cache. `known`: room for
-// what is known of BINS nodes at a time, or `is_known` of all of them. `NOISY`: whether there may be noise.
-template <bool NOISY>
+// what is known of BINS nodes at a time, or `is_known` of all of them. `RANKED`: whether there may be noise or weights.
+template <bool RANKED>
 __device__ __forceinline__ void sum_scores(const SplitSearch& a, const LevelScores& level, const uint32_t* numbers, uint32_t column, uint32_t nodes,
                                            bool begins, bool ends, Known& known, bool is_known) {
     __shared__ Top tops[8];
@@ -196,8 +196,8 @@ __device__ __forceinline__ void sum_scores(const SplitSearch& a, const LevelScor
     const bool open = is_open(drawn_border(a, a.split_inputs[0], numbers[column]), border);
     const double with = open && border < feature.borders && found ? sums[0] : -INFINITE64;
     const auto without = [&] { return top_of_block(open && border <= feature.borders ? sums[1] : -INFINITE64, tops); };
-    const double* noise = noise_of<NOISY>(a, a.split_inputs[0], column);
-    const Picked picked = pick_side(a.rules.min_gain, parent, noise, top_of_block(with, tops), any, without);
+    const Ranking ranking = ranking_of<RANKED>(a, a.split_inputs[0], column);
+    const Picked picked = pick_side(a.rules.min_gain, parent, ranking, top_of_block(with, tops), any, without);
     if (threadIdx.x == picked.place) *best = FeatureSplit{picked.rank, border, picked.side, {0, 0, 0}, picked.gain};
 }
 

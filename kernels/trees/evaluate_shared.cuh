@@ -162,7 +162,7 @@ __device__ __forceinline__ uint32_t widest_output(const SplitSearch& a, const Sh
 // The subset of categories that gains most when it goes right: categories are sorted by the output whose values differ most between them. By a
 // block, a thread a category and then a length of the subset.
 __device__ __forceinline__ void best_shared_subset(const SplitSearch& a, const SharedOutputs& t, const SplitInput& input, const FeatureInfo& feature, bool may, uint32_t drawn,
-                                                   const double* noise, FeatureSplit* best, uint32_t* set) {
+                                                   Ranking ranking, FeatureSplit* best, uint32_t* set) {
     __shared__ BlockSums::Shared shared;
     __shared__ int64_t orders[BINS];
     __shared__ uint8_t codes[BINS];
@@ -237,7 +237,7 @@ __device__ __forceinline__ void best_shared_subset(const SplitSearch& a, const S
     const int reversed = found[1].value > found[0].value;
     const Top top = found[reversed];
     const bool any = top.value > a.rules.min_gain;
-    if (code == top.place) *best = FeatureSplit{rank_of(noise, parent, top.value), 0, any ? SUBSET : NO_SIDE, left_of[reversed], top.value};
+    if (code == top.place) *best = FeatureSplit{rank_of(ranking, parent, top.value), 0, any ? SUBSET : NO_SIDE, left_of[reversed], top.value};
     if (code < 8) bits_of_set[code] = 0;
     __syncthreads();
     if (any && code <= top.place) {
@@ -255,9 +255,9 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_shared_search(const __gr
     const uint32_t f = a.first_feature + blockIdx.x;
     const FeatureInfo feature = a.features[f];
     FeatureSplit* best = a.best + static_cast<uint64_t>(blockIdx.y) * a.columns + a.first_column + blockIdx.x;
-    const double* noise = noise_of<true>(a, input, a.first_column + blockIdx.x);
+    const Ranking ranking = ranking_of<true>(a, input, a.first_column + blockIdx.x);
     if (feature.categories) {
-        best_shared_subset(a, t, input, feature, may_split(a, input, f), drawn_border(a, input, f), noise, best, a.sets + (best - a.best) * 8);
+        best_shared_subset(a, t, input, feature, may_split(a, input, f), drawn_border(a, input, f), ranking, best, a.sets + (best - a.best) * 8);
         return;
     }
     const SharedScores found = score_outputs(a, t, input, feature, false);
@@ -269,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(BINS) tree_shared_search(const __gr
     const bool open = is_open(drawn_border(a, input, f), border);
     const double with = open && border < feature.borders ? found.with : -INFINITE64;
     const auto without = [&] { return top_of_block(open && border <= feature.borders ? found.without : -INFINITE64, tops); };
-    const Picked picked = pick_side(a.rules.min_gain, found.parent, noise, top_of_block(with, tops), found.any, without);
+    const Picked picked = pick_side(a.rules.min_gain, found.parent, ranking, top_of_block(with, tops), found.any, without);
     if (threadIdx.x == picked.place) *best = FeatureSplit{picked.rank, border, picked.side, {0, 0, 0}, picked.gain};
 }
 

@@ -87,16 +87,16 @@ struct Picked {
 };
 
 // `with`: the largest that a split is worth with missing values on the left; `any`: whether there are any; `without`: finds
-// the largest with them on the right; `noise`: of the feature, or none.
+// the largest with them on the right; `ranking`: of the feature.
 template <typename Without>
-__device__ __forceinline__ Picked pick_side(double min_gain, double parent, const double* noise, Top with, bool any, Without without) {
+__device__ __forceinline__ Picked pick_side(double min_gain, double parent, Ranking ranking, Top with, bool any, Without without) {
     Top top = with;
-    double gain = top.value - parent, rank = rank_of(noise, parent, gain);
+    double gain = top.value - parent, rank = rank_of(ranking, parent, gain);
     uint32_t side = gain > min_gain ? MISSING_LEFT : NO_SIDE;
     if (any) {
         Top other = without();
         double other_gain = other.value - parent;
-        const double other_rank = rank_of(noise, parent, other_gain);
+        const double other_rank = rank_of(ranking, parent, other_gain);
         bool better = other_rank > rank || (other_rank == rank && other.place < top.place);
         if (other_gain > min_gain && (side == NO_SIDE || better)) {
             gain = other_gain;
@@ -108,8 +108,8 @@ __device__ __forceinline__ Picked pick_side(double min_gain, double parent, cons
     return {gain, rank, side, top.place};
 }
 
-// The best split of a node by a feature of the group, by a block. `NOISY`: whether there may be noise.
-template <bool NOISY>
+// The best split of a node by a feature of the group, by a block. `RANKED`: whether there may be noise or weights.
+template <bool RANKED>
 __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t inside, uint32_t node) {
     __shared__ int64_t parts[3][8];
     __shared__ Top tops[8];
@@ -125,9 +125,9 @@ __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t insid
         return;
     }
     const GradientQuantizer& e = *a.quantizer;
-    const double* noise = noise_of<NOISY>(a, input, a.first_column + inside);
+    const Ranking ranking = ranking_of<RANKED>(a, input, a.first_column + inside);
     if (feature.categories) {
-        best_subset(a, e, input, own[0], feature.borders + 1, drawn_border(a, input, f), noise, best, a.sets + (best - a.best) * 8);
+        best_subset(a, e, input, own[0], feature.borders + 1, drawn_border(a, input, f), ranking, best, a.sets + (best - a.best) * 8);
         return;
     }
     Sums missing;
@@ -138,14 +138,14 @@ __device__ __forceinline__ void search_node(const SplitSearch& a, uint32_t insid
     const auto without = [&] {
         return top_of_block(open && border <= feature.borders ? score(a.rules, e, input, feature.monotone, left - missing, -INFINITE64) : -INFINITE64, tops);
     };
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), noise, top_of_block(with, tops), any_of(missing), without);
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), ranking, top_of_block(with, tops), any_of(missing), without);
     if (code == picked.place) {
         *best = FeatureSplit{picked.rank, border, picked.side, picked.side == MISSING_RIGHT ? left - missing : left, picked.gain};
     }
 }
 
 // The same by `WIDTH` lanes, of a feature without categories; by all lanes of a block.
-template <uint32_t WIDTH, uint32_t EACH, bool NOISY>
+template <uint32_t WIDTH, uint32_t EACH, bool RANKED>
 __device__ __forceinline__ void search_lanes(const SplitSearch& a, uint32_t node) {
     const uint32_t inside = (blockIdx.x * blockDim.x + threadIdx.x) / WIDTH;
     const SplitInput input = a.split_inputs[node];
@@ -182,8 +182,8 @@ __device__ __forceinline__ void search_lanes(const SplitSearch& a, uint32_t node
         if (codes.first == 0) *best = FeatureSplit{};
         return;
     }
-    const double* noise = noise_of<NOISY>(a, input, a.first_column + inside);
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), noise, with, any, [&] { return without; });
+    const Ranking ranking = ranking_of<RANKED>(a, input, a.first_column + inside);
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), ranking, with, any, [&] { return without; });
     if (picked.place - codes.first >= codes.each) return;
     codes.each_code([&](uint32_t code, Sums left, bool) {
         if (code != picked.place) return;
@@ -260,7 +260,7 @@ struct Steps {
 constexpr uint32_t LANE_THREADS = 256, STEP_THREADS = 128;
 
 // The best split of a node by a feature, by a warp, of a feature without categories; by all lanes of a block.
-template <bool NOISY>
+template <bool RANKED>
 __device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node) {
     __shared__ Steps::Scratch scratch[STEP_THREADS / 32];
     const uint32_t inside = blockIdx.x * (STEP_THREADS / 32) + threadIdx.x / 32, lane = threadIdx.x & 31;
@@ -293,8 +293,8 @@ __device__ __forceinline__ void search_steps(const SplitSearch& a, uint32_t node
     }
     with = top_of_lanes<32>(with);
     without = top_of_lanes<32>(without);
-    const double* noise = noise_of<NOISY>(a, input, a.first_column + inside);
-    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), noise, with, any, [&] { return without; });
+    const Ranking ranking = ranking_of<RANKED>(a, input, a.first_column + inside);
+    const Picked picked = pick_side(a.rules.min_gain, node_score(a.rules, e, input), ranking, with, any, [&] { return without; });
     if (lane) return;
     if (picked.side == NO_SIDE) {
         *best = FeatureSplit{};

@@ -65,7 +65,7 @@ constexpr uint32_t EXISTS = 1, SEARCHED = 2;
 
 // What a feature offers a node; nothing at `NO_SIDE`.
 struct alignas(16) FeatureSplit {  // shared with the host
-    double rank;  // what features are compared by: the gain, or the root of the score with noise
+    double rank;  // what features are compared by: the gain, weighted where there are weights, or the root of the score with noise
     uint32_t border, side;
     Sums left;
     double gain;
@@ -95,6 +95,7 @@ struct SplitSearch {  // shared with the host
     FeatureSplit* best;      // [node][column]
     uint32_t* sets;  // [node][column][8]; where there are categories
     const double* noise;  // [row][column]: what is added to the roots of scores before features are compared; or none
+    const double* weights;  // [column]: what gains are multiplied by before features are compared; or none
     Rules rules;
 };
 
@@ -167,18 +168,24 @@ __device__ __forceinline__ double score(const Rules& r, const GradientQuantizer&
     return leaf_score(r, l, wl) + leaf_score(r, g, wr);
 }
 
-// Where the noise of a column is, that of a node or of the level that it is of; none where features are compared by gain. `NOISY`: whether
-// there may be any.
-template <bool NOISY>
-__device__ __forceinline__ const double* noise_of(const SplitSearch& a, const SplitInput& input, uint32_t column) {
-    return NOISY && a.noise ? a.noise + static_cast<uint64_t>(input.noise) * a.columns + column : nullptr;
+// Where that stands which a column is compared by beside its gain: none where it is compared by the gain alone.
+struct Ranking {
+    const double *weight, *noise;
+};
+
+// The ranking of a column, with the noise of a node or of the level that it is of. `RANKED`: whether there may be noise or weights.
+template <bool RANKED>
+__device__ __forceinline__ Ranking ranking_of(const SplitSearch& a, const SplitInput& input, uint32_t column) {
+    if (!RANKED) return {nullptr, nullptr};
+    return {a.weights ? a.weights + column : nullptr, a.noise ? a.noise + static_cast<uint64_t>(input.noise) * a.columns + column : nullptr};
 }
 
 // What a candidate is compared by with others of what scores `parent` unsplit (core/tree/steps.rs: Candidate::new).
-__device__ __forceinline__ double rank_of(const double* noise, double parent, double gain) {
-    if (!noise) return gain;
-    const double score = parent + gain;
-    return (score > 0.0 ? __dsqrt_rn(score) : 0.0) + *noise;
+__device__ __forceinline__ double rank_of(Ranking ranking, double parent, double gain) {
+    const double weighted = ranking.weight ? gain * *ranking.weight : gain;
+    if (!ranking.noise) return weighted;
+    const double score = parent + weighted;
+    return (score > 0.0 ? __dsqrt_rn(score) : 0.0) + *ranking.noise;
 }
 
 // How the sums of a bin are kept: as one number, or by components.

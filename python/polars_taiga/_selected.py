@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ from polars_taiga import _plugin
 
 if TYPE_CHECKING:
     from polars_taiga._fit import Problems
+
+
+_MOST_BINS = 256
 
 
 class Selected:
@@ -26,13 +30,17 @@ class Selected:
         ways: dict[str, Callable[[str, Any], object]] = {
             "categorical": self._names,
             "monotone": self._directions,
+            "feature_weights": self._weights,
+            "bins": self._bins,
             "interaction": self._groups,
         }
         out = dict(params)
         if isinstance(out.get("categorical"), str):
             out["categorical"] = [out["categorical"]]
         for parameter, way in ways.items():
-            if _selects(out.get(parameter)):
+            # What is wrong with a number is told of the feature that has it.
+            by_feature = parameter in ("feature_weights", "bins") and isinstance(out.get(parameter), Mapping)
+            if by_feature or _selects(out.get(parameter)):
                 with problems.collect():
                     out[parameter] = way(parameter, out[parameter])
         return out
@@ -61,17 +69,15 @@ class Selected:
                 names.extend(known)
             else:
                 self.exprs.append(item)
-                self.selections.append({"parameter": parameter, "direction": None, "group": None, **of})
+                self.selections.append(
+                    {"parameter": parameter, "direction": None, "weight": None, "bins": None, "group": None, **of}
+                )
         return names
 
     def _directions(self, parameter: str, value: Any) -> dict[str, int]:
         """Directions by name."""
         out: dict[str, int] = {}
-        for pair in value.items() if isinstance(value, Mapping) else value:
-            if isinstance(pair, str | pl.Expr) or not isinstance(pair, Sequence) or len(pair) != 2:
-                msg = f"parameter `{parameter}`: {pair!r} is not a pair of features and their direction"
-                raise TypeError(msg)
-            columns, direction = pair
+        for columns, direction in _pairs(parameter, value, "direction"):
             if isinstance(direction, bool) or not hasattr(direction, "__index__"):
                 msg = f"parameter `{parameter}`: {direction!r} is not -1, 0 or 1"
                 raise TypeError(msg)
@@ -85,12 +91,61 @@ class Selected:
                     raise ValueError(msg)
         return out
 
+    def _weights(self, parameter: str, value: Any) -> dict[str, float]:
+        """Weights by name."""
+        out: dict[str, float] = {}
+        for columns, weight in _pairs(parameter, value, "weight"):
+            if isinstance(weight, bool | str) or not hasattr(weight, "__float__"):
+                msg = f"parameter `{parameter}`: {weight!r} for {_shown(columns)} is not a number"
+                raise TypeError(msg)
+            number = float(weight)
+            if not (math.isfinite(number) and number >= 0):
+                msg = f"parameter `{parameter}`: {weight} for {_shown(columns)} is not zero or a positive number"
+                raise ValueError(msg)
+            for name in self._names(parameter, columns, weight=number):
+                if out.setdefault(name, number) != number:
+                    msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {number}"
+                    raise ValueError(msg)
+        return out
+
+    def _bins(self, parameter: str, value: Any) -> dict[str, int]:
+        """Numbers of bins by name."""
+        out: dict[str, int] = {}
+        for columns, bins in _pairs(parameter, value, "number of bins"):
+            if isinstance(bins, bool) or not hasattr(bins, "__index__"):
+                msg = f"parameter `{parameter}`: {bins!r} for {_shown(columns)} is not a whole number"
+                raise TypeError(msg)
+            number = int(bins)
+            if not 2 <= number <= _MOST_BINS:
+                msg = f"parameter `{parameter}`: {number} for {_shown(columns)} is not between 2 and {_MOST_BINS}"
+                raise ValueError(msg)
+            for name in self._names(parameter, columns, bins=number):
+                if out.setdefault(name, number) != number:
+                    msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {number}"
+                    raise ValueError(msg)
+        return out
+
     def _groups(self, parameter: str, value: Any) -> list[list[str]]:
         """Groups of names."""
         if isinstance(value, str | pl.Expr) or not isinstance(value, Iterable):
             msg = f"parameter `{parameter}`: it is a list of groups, not one: [{value}]"
             raise TypeError(msg)
         return [self._names(parameter, group, group=i) for i, group in enumerate(value)]
+
+
+def _pairs(parameter: str, value: Any, what: str) -> list[tuple[Any, Any]]:
+    """The pairs of columns and what they are given, of a mapping or of a list."""
+    pairs = list(value.items() if isinstance(value, Mapping) else value)
+    for pair in pairs:
+        if isinstance(pair, str | pl.Expr) or not isinstance(pair, Sequence) or len(pair) != 2:
+            msg = f"parameter `{parameter}`: {pair!r} is not a pair of features and their {what}"
+            raise TypeError(msg)
+    return pairs
+
+
+def _shown(columns: object) -> str:
+    """The columns of a pair, as messages show them."""
+    return f"`{columns}`" if isinstance(columns, str) else str(columns)
 
 
 def _selects(value: object) -> bool:

@@ -126,7 +126,7 @@ class GbdtParams(TypedDict, total=False):
     policy: Literal["symmetric", "depthwise", "leafwise"]
     depth: int | None
     leaves: int | None
-    bins: int
+    bins: int | Mapping[str, int] | Sequence[tuple[IntoColumns, int]]
     border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
     border_sample: int
     l2: float
@@ -144,6 +144,7 @@ class GbdtParams(TypedDict, total=False):
     feature_fraction: float
     feature_fraction_level: float
     feature_fraction_node: float
+    feature_weights: Mapping[str, float] | Sequence[tuple[IntoColumns, float]] | None
     monotone: Mapping[str, int] | Sequence[tuple[IntoColumns, int]]
     interaction: Sequence[IntoColumns]
     categorical: IntoColumns
@@ -457,6 +458,9 @@ def fit_gbdt(
     bins
         The largest number of bins a feature, 2 to 256; default 255. Fewer are faster. Missing values have one more of
         their own (of 256 it takes one). (XGBoost, LightGBM: `max_bin`; CatBoost: `border_count` + 1.)
+        `{"name": 32}`: that of some features, the others 255; with selectors a list of pairs,
+        `[("age", 16), (cs.starts_with("raw_"), 64)]`. Numbers alone have bins: categories are an error. (LightGBM:
+        `max_bin_by_feature`; CatBoost: `per_float_feature_quantization`.)
     border_method
         How borders are chosen: `"min_max_entropy"` (default; CatBoost's `feature_border_type`
         MinEntropy, solved greedily), `"greedy_logsum"` (CatBoost's default), `"quantile"` (as
@@ -523,6 +527,16 @@ def fit_gbdt(
     feature_fraction_node
         The share of the level's features drawn for each node, not under `"symmetric"`; default 1.
         (XGBoost: `colsample_bynode`; LightGBM: `feature_fraction_bynode`.)
+    feature_weights
+        `{"name": 0.5}`: what the gain of a split on a feature counts when splits are compared, 0 or more, next to the
+        weights of the others; 1 for those that are not named, which is the default for all. 0: nothing is split on
+        it; all of them 0 is an error. With selectors a list of pairs: `[("age", 2), (cs.starts_with("raw_"), 0.1)]`.
+        What is made of several columns (statistics of combined categories) counts as the column of the least weight.
+        Only ratios matter: weights that are all the same change nothing. Under `"leafwise"` leaves are
+        divided in the order of weighted gains; `min_gain` and the gains that a model tells are without weights.
+        With `random_strength` noise is on the scores that weighted gains give. (LightGBM: `feature_contri`, by
+        position; CatBoost: `feature_weights`, where a combination has the product of its columns' weights. XGBoost's
+        `feature_weights` are something else: the chances by which features are drawn.)
     monotone
         `{"name": 1}`: predictions never fall where the feature rises; -1: never rise. With selectors a list
         of pairs: `[("age", 1), (cs.starts_with("price_"), -1)]`. (XGBoost, LightGBM, CatBoost:
@@ -534,9 +548,9 @@ def fit_gbdt(
     categorical
         Integer and Boolean features that are categories and not numbers: a name, a selector (`cs.integer()`), or a
         list of these. (LightGBM: `categorical_feature`; CatBoost: `cat_features`.)
-        In this and the two parameters before, a selector selects among the columns of the frame; those that are no
-        features of the fit do not count. A feature that an expression computes is called by its name. The
-        model is that of the names, to the byte.
+        In this and the three parameters before, and in `bins`, a selector selects among the columns of the frame;
+        those that are no features of the fit do not count. A feature that an expression computes is called by its
+        name. The model is that of the names, to the byte.
     cat_method
         How categories are split. Default `"ctr"`: by statistics of the target, each row's from the
         rows before it in a random permutation, so that no target leaks into its own features

@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 28] = [
+const LATER: [&str; 29] = [
     "positive",
     "eval_train",
     "early_stopping_min_delta",
@@ -89,6 +89,7 @@ const LATER: [&str; 28] = [
     "uniform_drop",
     "one_drop",
     "normalize",
+    "feature_weights",
 ];
 
 /// Whether parameters that a model names are such as came later.
@@ -313,6 +314,8 @@ fn listed(words: &[String]) -> String {
 fn expected(name: &str, fault: &str, variants: &[String]) -> String {
     let text = match name {
         "monotone" => "a dict of -1, 0 or 1 by feature name, as {\"a\": 1}",
+        "feature_weights" => "a dict of numbers from 0 on by feature name, as {\"a\": 2.0}",
+        "bins" if fault.contains("untagged enum") => "a whole number from 2 to 256, or a dict of such by feature name, as {\"a\": 32}",
         "interaction" => "a list of lists of feature names, as [[\"a\", \"b\"], [\"c\"]]",
         "categorical" => "a list of feature names",
         "class_weight" => "\"balanced\", or a dict of a weight for each label",

@@ -10,10 +10,14 @@ use std::collections::HashSet;
 /// One selector in a parameter. What it gives stands in the input in the role `selected_<its place in the list>`.
 #[derive(Deserialize)]
 pub struct Selection {
-    /// `categorical`, `monotone` or `interaction`.
+    /// `categorical`, `monotone`, `feature_weights`, `bins` or `interaction`.
     parameter: String,
     /// Of `monotone`: the direction.
     direction: Option<i64>,
+    /// Of `feature_weights`: the weight.
+    weight: Option<f64>,
+    /// Of `bins`: their number.
+    bins: Option<u32>,
     /// Of `interaction`: the group's place.
     group: Option<usize>,
 }
@@ -23,14 +27,15 @@ pub struct Selection {
 /// A selector may give columns that are no features (the target, where it selects by type): these are left out.
 ///
 /// # Errors
-/// For a feature with two directions, and a group that is left without features.
+/// For a feature with two directions, weights or numbers of bins, and a group that is left without features.
 pub fn fill_in(params: &mut Value, selections: &[Selection], fields: &InputSchema) -> PolarsResult<()> {
     let features: HashSet<&str> = fields.features.iter().map(|f| f.name().as_str()).collect();
     for (i, selection) in selections.iter().enumerate() {
         let given = fields.all(&format!("selected_{i}"));
         let names = given.iter().map(|f| f.name().as_str()).filter(|name| features.contains(name));
-        match (selection.parameter.as_str(), selection.direction, selection.group) {
-            ("monotone", Some(direction), _) => names.into_iter().try_for_each(|name| direct(params, name, direction))?,
+        let number = selection.direction.map(Value::from).or(selection.weight.map(Value::from)).or(selection.bins.map(Value::from));
+        match (selection.parameter.as_str(), number, selection.group) {
+            (parameter, Some(number), _) => names.into_iter().try_for_each(|name| give(params, (parameter, name), &number))?,
             ("interaction", _, Some(group)) => extend(&mut params["interaction"][group], names),
             (parameter, ..) => extend(&mut params[parameter], names),
         }
@@ -43,14 +48,14 @@ pub fn fill_in(params: &mut Value, selections: &[Selection], fields: &InputSchem
     Ok(())
 }
 
-/// Gives a feature a direction.
-fn direct(params: &mut Value, name: &str, direction: i64) -> PolarsResult<()> {
-    match params["monotone"][name].as_i64() {
-        Some(other) if other != direction => {
-            Err(errors::data(format!("parameter `monotone`: column `{name}` is given both {other} and {direction}")))
+/// Gives a feature its number in a parameter: a direction, a weight, or how many bins it has.
+fn give(params: &mut Value, (parameter, name): (&str, &str), number: &Value) -> PolarsResult<()> {
+    match params[parameter][name].as_f64() {
+        Some(other) if Some(other) != number.as_f64() => {
+            Err(errors::data(format!("parameter `{parameter}`: column `{name}` is given both {other} and {number}")))
         }
         _ => {
-            params["monotone"][name] = json!(direction);
+            params[parameter][name] = number.clone();
             Ok(())
         }
     }

@@ -23,6 +23,8 @@ pub struct Rules {
     pub path_smooth: f64,
     /// Where nodes are divided at one border of each feature, the numbers that these are drawn by.
     pub drawn_borders: Option<Random>,
+    /// What gains count before they are compared, by column next to the one that counts most; a column of weight 0 is not there.
+    pub weights: Vec<f64>,
 }
 
 impl Rules {
@@ -40,7 +42,22 @@ impl Rules {
             max_delta_step: p.max_delta_step.unwrap_or(f64::INFINITY),
             path_smooth: p.path_smooth.unwrap_or(0.0),
             drawn_borders: (p.extra_trees == Some(true)).then(|| Random::new(p.seed, Purpose::NodeDraws, 0)),
+            weights: vec![],
         }
+    }
+
+    /// With the weights that parameters give to columns `x0`, `x1` and so on.
+    pub fn with_weights(mut self, p: &BoostingParams, columns: usize) -> Rules {
+        let own = |i: usize| p.feature_weights.iter().flatten().find(|(name, _)| **name == format!("x{i}")).map_or(1.0, |found| *found.1);
+        let weights: Vec<f64> = (0..columns).map(own).collect();
+        let most = weights.iter().copied().fold(0.0, f64::max);
+        self.weights = weights.into_iter().map(|weight| weight / most).collect();
+        self
+    }
+
+    /// What a gain on a column counts.
+    fn weight(&self, column: usize) -> f64 {
+        self.weights.get(column).copied().unwrap_or(1.0)
     }
 }
 
@@ -200,8 +217,11 @@ impl Data<'_> {
         let rows: Vec<usize> = nodes.iter().flat_map(|n| n.rows.iter().copied()).collect();
         let parent: f64 = nodes.iter().map(|n| self.score(n, rules)).sum();
         let mut best: Option<Cut> = None;
-        let drawn = drawn_by.map(|random| self.drawn_borders(random));
+        let drawn = drawn_by.map(|random| self.drawn_borders(random, rules));
         for cut in self.candidates(&rows) {
+            if rules.weight(cut.feature) == 0.0 {
+                continue;
+            }
             if drawn.as_ref().is_some_and(|drawn| drawn[cut.feature] != Some(cut.place)) {
                 continue;
             }
@@ -216,7 +236,8 @@ impl Data<'_> {
             }
             let total: f64 = scores.iter().zip(nodes).map(|(s, n)| s.unwrap_or_else(|| self.score(n, rules))).sum();
             let gain = total - parent;
-            if gain > rules.min_gain && best.is_none_or(|b| gain > b.gain) {
+            let weighted = |cut: &Cut| cut.gain * rules.weight(cut.feature);
+            if gain > rules.min_gain && best.is_none_or(|b| weighted(&Cut { gain, ..cut }) > weighted(&b)) {
                 best = Some(Cut { gain, ..cut });
             }
         }
@@ -224,15 +245,15 @@ impl Data<'_> {
     }
 
     /// The border of each feature that may divide a node; features that can't be divided at all draw none.
-    fn drawn_borders(&self, random: Random) -> Vec<Option<usize>> {
+    fn drawn_borders(&self, random: Random, rules: &Rules) -> Vec<Option<usize>> {
         let mut places = 0..;
-        let draw = |(borders, column): (&Vec<f64>, &Vec<f64>)| {
+        let draw = |(number, (borders, column)): (usize, (&Vec<f64>, &Vec<f64>))| {
             let missing = column.iter().filter(|x| x.is_nan()).count();
-            let divides = !borders.is_empty() || (missing > 0 && missing < column.len());
+            let divides = (!borders.is_empty() || (missing > 0 && missing < column.len())) && rules.weight(number) > 0.0;
             let place = if divides { places.next() } else { None };
             place.map(|place| below(random.u64(place), borders.len().max(1) as u32) as usize)
         };
-        self.borders.iter().zip(self.columns).map(draw).collect()
+        self.borders.iter().zip(self.columns).enumerate().map(draw).collect()
     }
 
     fn leaf(&self, node: Node) -> Grown {
@@ -299,7 +320,7 @@ impl Data<'_> {
         let mut leaves = 1;
         while leaves < rules.leaves {
             let open = (0..nodes.len()).filter(|i| nodes[*i].children.is_none() && nodes[*i].cut.is_some());
-            let gain = |i: usize| nodes[i].cut.map_or(0.0, |c| c.gain);
+            let gain = |i: usize| nodes[i].cut.map_or(0.0, |c| c.gain * rules.weight(c.feature));
             let Some(best) = open.reduce(|a, b| if gain(b) > gain(a) { b } else { a }) else { break };
             let (left, right) = self.children(&nodes[best].node, &nodes[best].cut.unwrap(), rules);
             let depth = nodes[best].depth + 1;

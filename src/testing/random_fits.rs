@@ -66,6 +66,16 @@ impl RandomFit {
         if dice.chance(0.3) {
             drawn["random_strength"] = json!(one_of(dice, &[0.0, 0.3, 1.0, 6.0]));
         }
+        if dice.chance(0.3) {
+            drawn["feature_weights"] = weights(features, &categories, dice);
+        }
+        if dice.chance(0.2) {
+            let mut bins = json!({ "x0": one_of(dice, &[2, 3, 20, 255, 256]) });
+            for f in (1..features).step_by(2) {
+                bins[format!("x{f}")] = json!(one_of(dice, &[2, 7, 64, 254, 255, 256]));
+            }
+            drawn["bins"] = bins;
+        }
         RandomFit { table: t, categories, size, params: params(drawn) }
     }
 
@@ -238,6 +248,18 @@ fn several(drawn: &mut Value, t: &mut Table, loss: &str, dice: &mut Dice) {
     if drawn["multi_strategy"] == "one_tree" && dice.chance(0.9) {
         drawn["monotone"] = json!({});
     }
+}
+
+/// Draws weights of some of a table's features, of which the first is left one.
+fn weights(features: usize, categories: &[CategoryColumn], dice: &mut Dice) -> Value {
+    let mut weights = json!({});
+    let names = (1..features).map(|f| format!("x{f}")).chain(categories.iter().map(|category| category.name.to_string()));
+    for name in names {
+        if dice.chance(0.5) {
+            weights[name] = json!(one_of(dice, &[0.0, 0.03, 0.4, 0.9, 1.0, 1.7, 20.0]));
+        }
+    }
+    weights
 }
 
 /// Draws what becomes of categories.

@@ -289,6 +289,52 @@ def test_smoothed_leaves_are_those_of_lightgbm_tree_by_tree(
     np.testing.assert_allclose(predict(df, model), peer, atol=2e-4)
 
 
+@pytest.mark.parametrize("weights", [(0.2, 1.0, 0.6), (3.0, 0.05, 1.0), (1.0, 0.0, 1.0)], ids=str)
+@pytest.mark.parametrize(("trees", "rate"), [(1, 1.0), (5, 0.3)])
+@pytest.mark.filterwarnings("ignore")
+def test_weighted_features_give_the_trees_of_lightgbm(weights: tuple[float, ...], trees: int, rate: float) -> None:
+    df = numbers(rows=1_000, seed=2)
+    x, y = df.select(names(df)).to_numpy().astype(np.float32), df["y"].to_numpy()
+    common: dict[str, Any] = {"rounds": trees, "learning_rate": rate, "policy": "leafwise", "leaves": 12}
+    common |= {"l2": 1.0, "min_child_weight": 0.0}
+    by_name = dict(zip(names(df), weights, strict=True))
+    model = df.taiga.fit_gbdt("y", names(df), feature_weights=by_name, **common)
+    peer = of_lightgbm(x, y, trees, rate, feature_contri=list(weights))
+    np.testing.assert_allclose(predict(df, model), peer, atol=2e-4)
+    assert not np.allclose(predict(df, model), predict(df, df.taiga.fit_gbdt("y", names(df), **common)), atol=1e-2)
+
+
+@policies
+def test_features_have_bins_of_their_own(policy: Any) -> None:
+    df = numbers(rows=2_000, levels=None)
+    model = df.taiga.fit_gbdt("y", names(df), rounds=30, policy=policy, bins={"x0": 3, "x2": 10})
+    nodes = model.trees().drop_nulls("border")
+    counts = dict(nodes.group_by("feature").agg(pl.col("border").n_unique()).iter_rows())
+    assert counts["x0"] <= 2
+    assert counts["x2"] <= 9
+    assert counts["x1"] > 10
+
+
+@policies
+@pytest.mark.parametrize("weight", [0.01, 1.0, 40.0])
+def test_weights_that_are_all_the_same_are_none(policy: Any, weight: float) -> None:
+    df = numbers()
+    fit: dict[str, Any] = {"rounds": 3, "policy": policy}
+    plain = df.taiga.fit_gbdt("y", names(df), **fit)
+    model = df.taiga.fit_gbdt("y", names(df), feature_weights=dict.fromkeys(names(df), weight), **fit)
+    assert trees_of(model) == trees_of(plain)
+
+
+@policies
+def test_features_of_weight_0_are_not_important(policy: Any) -> None:
+    df = numbers()
+    model = df.taiga.fit_gbdt("y", names(df), rounds=10, policy=policy, feature_weights={"x1": 0})
+    importance = dict(model.importance().select("feature", "importance").iter_rows())
+    assert importance["x1"] == 0.0
+    assert importance["x0"] > 0.0
+    assert model.params["feature_weights"] == {"x1": 0.0}
+
+
 @policies
 def test_the_more_values_are_smoothed_the_less_do_leaves_differ(policy: Any) -> None:
     df = numbers()

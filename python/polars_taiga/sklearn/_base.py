@@ -176,13 +176,15 @@ class Learner(Estimator):
     _matrices: ClassVar[bool] = False
 
     # The parameters that name columns.
-    _about_columns: ClassVar[tuple[str, ...]] = ("monotone", "interaction")
+    _about_columns: ClassVar[tuple[str, ...]] = ("feature_weights", "monotone", "interaction")
 
     def _params(self) -> dict[str, Any]:
         """The keyword arguments of the function that fits."""
         params = self.get_params(deep=False)
         del params["random_state"]
         params.update({name: self._named(name, None) for name in self._about_columns if name in params})
+        if isinstance(params.get("bins"), Mapping):
+            params["bins"] = self._named("bins", None)
         if "categorical" in params:
             params["categorical"] = self._categories or None
         return {**params, "seed": self._seed()}

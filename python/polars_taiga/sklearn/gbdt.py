@@ -100,8 +100,9 @@ class Gbdt(Learner):
 class GbdtClassifier(Classifier, Gbdt):
     """Gradient-boosted trees for classes: `tg.fit_gbdt` as a scikit-learn estimator.
 
-    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
-    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+    `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
+    an array have none, by their positions. pandas' categories and Arrow's dictionaries of numbers are categorical by
+    themselves.
 
     Parameters
     ----------
@@ -151,7 +152,7 @@ class GbdtClassifier(Classifier, Gbdt):
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
         depth: int | None = None,
         leaves: int | None = None,
-        bins: int = 255,
+        bins: int | Mapping[str | int, int] = 255,
         border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "min_max_entropy",
         border_sample: int = 200_000,
         l2: float = 1.0,
@@ -169,6 +170,7 @@ class GbdtClassifier(Classifier, Gbdt):
         feature_fraction: float = 1.0,
         feature_fraction_level: float = 1.0,
         feature_fraction_node: float = 1.0,
+        feature_weights: Mapping[str | int, float] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,
@@ -313,8 +315,9 @@ class GbdtClassifier(Classifier, Gbdt):
 class GbdtRegressor(Regressor, Gbdt):
     """Gradient-boosted trees for numbers: `tg.fit_gbdt` as a scikit-learn estimator.
 
-    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
-    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+    `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
+    an array have none, by their positions. pandas' categories and Arrow's dictionaries of numbers are categorical by
+    themselves.
 
     Parameters
     ----------
@@ -363,7 +366,7 @@ class GbdtRegressor(Regressor, Gbdt):
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
         depth: int | None = None,
         leaves: int | None = None,
-        bins: int = 255,
+        bins: int | Mapping[str | int, int] = 255,
         border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "min_max_entropy",
         border_sample: int = 200_000,
         l2: float = 1.0,
@@ -381,6 +384,7 @@ class GbdtRegressor(Regressor, Gbdt):
         feature_fraction: float = 1.0,
         feature_fraction_level: float = 1.0,
         feature_fraction_node: float = 1.0,
+        feature_weights: Mapping[str | int, float] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,

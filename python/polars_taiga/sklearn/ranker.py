@@ -33,8 +33,9 @@ for any numbers. See `tg.fit_gbdt`.
 class GbdtRanker(Gbdt):
     """Gradient-boosted trees that rank the rows of groups: `tg.fit_gbdt` as a scikit-learn estimator.
 
-    `monotone`, `interaction` and `categorical` take columns by their names or, as those of an array have none, by their
-    positions. pandas' categories and Arrow's dictionaries of numbers are categorical by themselves.
+    `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
+    an array have none, by their positions. pandas' categories and Arrow's dictionaries of numbers are categorical by
+    themselves.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class GbdtRanker(Gbdt):
         policy: Literal["symmetric", "depthwise", "leafwise"] = "symmetric",
         depth: int | None = None,
         leaves: int | None = None,
-        bins: int = 255,
+        bins: int | Mapping[str | int, int] = 255,
         border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "min_max_entropy",
         border_sample: int = 200_000,
         l2: float = 1.0,
@@ -106,6 +107,7 @@ class GbdtRanker(Gbdt):
         feature_fraction: float = 1.0,
         feature_fraction_level: float = 1.0,
         feature_fraction_node: float = 1.0,
+        feature_weights: Mapping[str | int, float] | None = None,
         monotone: Mapping[str | int, int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,

@@ -10,6 +10,38 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::borders::{BorderParams, borders, sample_rows};
 use crate::quantize::coded::CodedFeature;
 
+/// How the borders of a table's features are fitted: all alike but for the numbers of bins.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeatureBorders {
+    common: BorderParams,
+    /// The largest number of bins of each column; empty where it is the same for all.
+    bins: Vec<usize>,
+}
+
+impl FeatureBorders {
+    /// Returns those whose columns have at most so many bins each, and else what is common to all.
+    pub fn new(common: BorderParams, bins: Vec<usize>) -> FeatureBorders {
+        FeatureBorders { common, bins }
+    }
+
+    /// Returns how the borders of a column are fitted.
+    pub fn of(&self, column: usize) -> BorderParams {
+        BorderParams { bins: self.bins.get(column).copied().unwrap_or(self.common.bins), ..self.common }
+    }
+
+    /// Returns the largest number of borders that any column may have.
+    fn most(&self) -> usize {
+        let common = if self.bins.is_empty() { self.common.bins } else { 0 };
+        self.bins.iter().copied().max().unwrap_or(0).max(common).saturating_sub(1)
+    }
+}
+
+impl From<BorderParams> for FeatureBorders {
+    fn from(common: BorderParams) -> FeatureBorders {
+        FeatureBorders { common, bins: vec![] }
+    }
+}
+
 /// Numbers of a sample that a process sends at a time.
 const SAMPLE_NUMBERS: usize = 8 << 20;
 
@@ -17,12 +49,12 @@ const SAMPLE_NUMBERS: usize = 8 << 20;
 /// can't split.
 type Found = (u32, Option<(Vec<f64>, bool)>);
 
-/// The borders of every numeric column, fitted on a sample of the training rows by all threads;
+/// Finds the borders of every numeric column, fitted on a sample of the training rows by all threads;
 /// those of columns that can split come with their index.
 pub fn code_features(
     input: &Input<'_>,
     own: &OwnRows<'_>,
-    params: &BorderParams,
+    params: &FeatureBorders,
     pool: &ThreadPool,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<(u32, CodedFeature)>> {
@@ -33,7 +65,7 @@ pub fn code_features(
     let coded = pool.deal(input.features.len(), Vec::new, |values, index| {
         let column = &input.features[index];
         let splits = *column.dtype() != FeatureType::Categorical && !interrupted();
-        splits.then(|| code_feature(column, &sample, params, values).map(|f| (index as u32, f))).flatten()
+        splits.then(|| code_feature(column, &sample, &params.of(index), values).map(|f| (index as u32, f))).flatten()
     });
     if interrupted() {
         return Err(Error::Interrupted);
@@ -48,7 +80,7 @@ pub fn code_features(
 pub fn code_batches(
     input: &Input<'_>,
     batches: Batches<'_>,
-    params: &BorderParams,
+    params: &FeatureBorders,
     pool: &ThreadPool,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<(u32, CodedFeature)>> {
@@ -58,7 +90,7 @@ pub fn code_batches(
     let mut values: Vec<Vec<f64>> = columns.iter().map(|_| Vec::with_capacity(sample.len())).collect();
     let mut missing = vec![false; columns.len()];
     // Whether rows outside of the sample are missing is asked of columns with so many borders alone.
-    let asks = params.borders() >= 255;
+    let asks = params.most() >= 255;
     let mut next = 0;
     batches.read(pool, interrupted, &mut |first, columns| {
         let rows = first..first + columns.first().map_or(0, Column::len);
@@ -79,8 +111,8 @@ pub fn code_batches(
             return None;
         }
         let coded = match batches.place(index as u32) {
-            Some(k) => code_sample(&values[k], params, || missing[k]),
-            None => code_feature(column, &sample, params, memory),
+            Some(k) => code_sample(&values[k], &params.of(index), || missing[k]),
+            None => code_feature(column, &sample, &params.of(index), memory),
         };
         coded.map(|feature| (index as u32, feature))
     });
@@ -121,7 +153,7 @@ fn code_together(
     input: &Input<'_>,
     own: &OwnRows<'_>,
     sample: &[usize],
-    params: &BorderParams,
+    params: &FeatureBorders,
     pool: &ThreadPool,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<Vec<(u32, CodedFeature)>> {
@@ -129,7 +161,7 @@ fn code_together(
     let numeric: Vec<usize> = (0..input.features.len()).filter(|i| *input.features[*i].dtype() != FeatureType::Categorical).collect();
     let here = own.here(sample);
     let mut missing = vec![0; numeric.len()];
-    if params.borders() >= 255 {
+    if params.most() >= 255 {
         missing = pool.deal(numeric.len(), || (), |(), k| has_missing(&input.features[numeric[k]]) as u32);
         own.collective.max(&mut missing)?;
     }
@@ -153,7 +185,7 @@ fn code_together(
                 let rows = from.len() / mine.len();
                 values.extend_from_slice(&from[i * rows..(i + 1) * rows]);
             }
-            code_sample(values, params, || missing[first + mine[i]] > 0)
+            code_sample(values, &params.of(features[mine[i]]), || missing[first + mine[i]] > 0)
         });
         let coded: Vec<Found> =
             mine.iter().zip(coded).map(|(k, coded)| (features[*k] as u32, coded.map(|c| (c.borders, c.missing_bin)))).collect();
@@ -179,11 +211,11 @@ fn has_missing(column: &Column<'_>) -> bool {
 }
 
 /// The rows that borders are fitted on.
-fn training_sample(input: &Input<'_>, params: &BorderParams) -> Vec<usize> {
+fn training_sample(input: &Input<'_>, params: &FeatureBorders) -> Vec<usize> {
     let rows = input.target.rows();
-    let size = params.sample;
-    let Some(held_out) = input.held_out else { return sample_rows(rows, size, params.seed) };
+    let (size, seed) = (params.common.sample, params.common.seed);
+    let Some(held_out) = input.held_out else { return sample_rows(rows, size, seed) };
     let training = held_out.iter().filter(|x| !**x).count();
-    let mut wanted = sample_rows(training, size, params.seed).into_iter().peekable();
+    let mut wanted = sample_rows(training, size, seed).into_iter().peekable();
     (0..rows).filter(|r| !held_out[*r]).enumerate().filter_map(|(i, row)| wanted.next_if_eq(&i).map(|_| row)).collect()
 }

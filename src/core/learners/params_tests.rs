@@ -151,6 +151,8 @@ fn wrong_types_are_told_in_the_words_of_python() {
         ("l2", json!("much"), "\"much\" is not a number"),
         ("bundle", json!("yes"), "\"yes\" is not True or False"),
         ("monotone", json!([1, 0]), "[1, 0] is not a dict of -1, 0 or 1 by feature name, as {\"a\": 1}"),
+        ("bins", json!("many"), "\"many\" is not a whole number from 2 to 256, or a dict of such by feature name, as {\"a\": 32}"),
+        ("feature_weights", json!([1, 0]), "[1, 0] is not a dict of numbers from 0 on by feature name, as {\"a\": 2.0}"),
         ("class_weight", json!(3), "3 is not \"balanced\", or a dict of a weight for each label"),
         ("categorical", json!(true), "True is not a list of feature names"),
         ("policy", json!(3), "3 is not \"symmetric\", \"depthwise\" or \"leafwise\""),

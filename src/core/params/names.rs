@@ -62,6 +62,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["max_features"], &["feature_fraction_node"]),
     (&["mc", "monotone_constraint", "monotone_constraints", "monotonic_cst"], &["monotone"]),
     (&["interaction_constraints", "interaction_cst"], &["interaction"]),
+    (&["fc", "feature_contri", "feature_contrib", "feature_penalty", "feature_weight", "feature_weights", "fp"], &["feature_weights"]),
     (&["cat_column", "cat_feature", "cat_features", "categorical_column", "categorical_feature", "categorical_features"], &["categorical"]),
     (&["max_cat_to_onehot"], &["one_hot_max_size"]),
     (&["simple_ctr"], &["ctr"]),
@@ -239,13 +240,11 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (&["monotone_penalty", "monotone_splits_penalty", "ms_penalty", "mc_penalty"], "leave it out: monotone splits have no penalty"),
     (
+        &["feature_contri", "feature_contrib", "feature_penalty", "fc", "fp", "feature_weights"],
+        "leave it out: features have no weights of their own but in fit_gbdt",
+    ),
+    (
         &[
-            "feature_contri",
-            "feature_contrib",
-            "feature_penalty",
-            "fc",
-            "fp",
-            "feature_weights",
             "penalties_coefficient",
             "first_feature_use_penalties",
             "per_object_feature_penalties",
@@ -254,7 +253,7 @@ const NOTES: &[(&[&str], &str)] = &[
             "cegb_penalty_feature_lazy",
             "cegb_penalty_feature_coupled",
         ],
-        "leave it out: features have no weights of their own",
+        "leave it out: features cost nothing; feature_weights= of fit_gbdt makes some count less",
     ),
     (
         &[
@@ -269,9 +268,10 @@ const NOTES: &[(&[&str], &str)] = &[
         "leave it out: splits and borders are found from the rows",
     ),
     (
-        &["max_bin_by_feature", "per_float_feature_quantization", "input_borders", "min_data_in_bin"],
-        "bins= and border_method= hold for all features",
+        &["max_bin_by_feature", "per_float_feature_quantization"],
+        "bins= of fit_gbdt takes a dict of numbers by feature name, as bins={\"a\": 32}; elsewhere it holds for all features",
     ),
+    (&["input_borders", "min_data_in_bin"], "leave it out: borders are found from the rows, by bins= and border_method="),
     (&["output_borders"], "`Model.borders` has the borders"),
     (
         &["refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],

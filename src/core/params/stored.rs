@@ -5,7 +5,7 @@
 //!
 //! | kept | parameter |
 //! |---|---|
-//! | `bins`: the largest number of borders | `bins`: that of bins, one more |
+//! | `bins`: the largest number of borders, of each feature too | `bins`: that of bins, one more |
 //! | `trees` of boosted trees | `rounds` |
 
 use serde_json::Value;
@@ -44,11 +44,14 @@ fn rename(params: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Counts `bins` otherwise, where they are a whole number; what else stands there is for whoever reads it to judge.
-fn count(params: &mut Value, of: impl FnOnce(u64) -> u64) {
-    if let Some(bins) = params.get_mut("bins")
-        && let Some(n) = bins.as_u64()
-    {
-        *bins = of(n).into();
+/// Counts `bins` otherwise, where they are a whole number, or some by name; what else stands there is for whoever reads it to judge.
+fn count(params: &mut Value, of: impl Fn(u64) -> u64) {
+    let Some(bins) = params.get_mut("bins") else { return };
+    let each: Vec<&mut Value> =
+        if bins.is_object() { bins.as_object_mut().into_iter().flat_map(|by_name| by_name.values_mut()).collect() } else { vec![bins] };
+    for bins in each {
+        if let Some(n) = bins.as_u64() {
+            *bins = of(n).into();
+        }
     }
 }

@@ -71,13 +71,15 @@ struct FeatureChoice<'a> {
     /// Drawn for the tree, among those that were open at its start.
     drawn: Option<Vec<u32>>,
     first: usize,
+    /// The weights of the features that were open when they were last asked for, and how many these were; none where there are no weights.
+    weights: Option<(Arc<[f64]>, usize)>,
 }
 
 impl<'a> FeatureChoice<'a> {
     fn new<S: ?Sized>(params: &'a TreeParams, features: &dyn Features<S>, Root { tree, noise, .. }: Root) -> Self {
         let random = Random::new(params.seed, Purpose::FeatureTree, tree);
         let drawn = draw(params.feature_fraction, &random, None, features.open_features());
-        FeatureChoice { params, tree, noise, drawn, first: features.open_features().len() }
+        FeatureChoice { params, tree, noise, drawn, first: features.open_features().len(), weights: None }
     }
 
     /// Returns the features drawn for a level; those that came into being in this tree are among them.
@@ -128,6 +130,27 @@ impl<'a> FeatureChoice<'a> {
         Some(noise.into())
     }
 
+    /// Returns what the gain of each feature that is open is multiplied by before features are compared; none where there are no weights.
+    fn weights<S: ?Sized>(&mut self, features: &dyn Features<S>) -> Option<Arc<[f64]>> {
+        if self.params.weights.is_empty() {
+            return None;
+        }
+        let open = features.open_features();
+        // In a tree features are opened, and none is closed.
+        if let Some((weights, count)) = &self.weights
+            && *count == open.len()
+        {
+            return Some(weights.clone());
+        }
+        let mut weights = vec![1.0; open.iter().max().map_or(0, |last| *last as usize + 1)];
+        for feature in open {
+            weights[*feature as usize] = self.params.weight(features.columns(*feature));
+        }
+        let weights: Arc<[f64]> = weights.into();
+        self.weights = Some((weights.clone(), open.len()));
+        Some(weights)
+    }
+
     /// Returns those whose columns stand with all columns of `path` in one of the interaction groups. A column outside all groups
     /// meets none but itself.
     fn interacting<S: ?Sized>(&self, path: &[u32], among: Option<Vec<u32>>, features: &dyn Features<S>) -> Option<Vec<u32>> {
@@ -168,10 +191,10 @@ pub struct Root {
 }
 
 /// Returns whether nothing but the limits decides what a tree becomes: no draws of features or borders, no constraints on how they meet, no
-/// groups opened on the way, no leaves of other values than those that lower the loss most. A device may then work ahead of what it is asked for.
+/// weights of features, no groups opened on the way, no leaves of other values than those that lower the loss most. A device may then work ahead of what it is asked for.
 pub fn is_plain<S: ?Sized>(params: &TreeParams, features: &dyn Features<S>) -> bool {
     let everywhere = params.feature_fraction.min(params.feature_fraction_level).min(params.feature_fraction_node) >= 1.0;
-    let free = params.interaction.is_empty() && !params.split.moves_values() && !params.extra_trees;
+    let free = params.interaction.is_empty() && params.weights.is_empty() && !params.split.moves_values() && !params.extra_trees;
     everywhere && free && !features.may_open()
 }
 
@@ -264,10 +287,12 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
             let random = random.child(depth as u64);
             let (borders, noise) = (self.choice.borders(random, self.features), self.choice.noise(random, self.features));
+            let weights = self.choice.weights(self.features);
             for node in &mut search {
                 node.features.clone_from(&level);
                 node.borders.clone_from(&borders);
                 node.noise.clone_from(&noise);
+                node.weights.clone_from(&weights);
             }
             let Some((candidate, left_sums)) = self.steps.find_level_split(&search, &self.rules)? else { break };
             splits.push(self.gains.split(&candidate));
@@ -308,6 +333,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
                 s.features = self.choice.node(&level, n, self.features);
                 s.borders = self.choice.borders(n.random, self.features);
                 s.noise = self.choice.noise(n.random, self.features);
+                s.weights = self.choice.weights(self.features);
             }
             let found = self.steps.find_splits(&search, &self.rules)?;
             let last = depth + 1 == self.params.depth;
@@ -334,7 +360,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     }
 
     fn search_node(&self, node: &GrowingNode) -> SearchNode {
-        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None, borders: None, noise: None }
+        SearchNode { id: node.id, sums: node.sums, inherited: node.inherited, features: None, borders: None, noise: None, weights: None }
     }
 
     /// Returns the two children of a node, numbered next. Where the left one's sums are not known, the node is too small for its

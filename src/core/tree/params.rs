@@ -81,10 +81,17 @@ pub struct TreeParams {
     pub monotone: Vec<i8>,
     /// Groups of the table's columns that may meet on one path; empty where all may.
     pub interaction: Vec<Vec<u32>>,
+    /// What the gain of a split on each of the table's columns is multiplied by before splits are compared, at most 1; empty where nothing is.
+    pub weights: Vec<f64>,
     pub seed: u64,
 }
 
 impl TreeParams {
+    /// Returns what the gain of a split on a feature made of these columns of the table counts: as that of the column that counts least.
+    pub fn weight(&self, columns: &[u32]) -> f64 {
+        columns.iter().filter_map(|column| self.weights.get(*column as usize)).copied().fold(1.0, f64::min)
+    }
+
     /// Returns [`super::split::SplitRules::level_limits`] of these parameters.
     pub fn level_limits(&self) -> bool {
         self.policy == Policy::Symmetric && (self.split.min_data_in_leaf > 0 || self.split.min_child_weight > 0.0)
@@ -121,3 +128,6 @@ impl RowCounts {
 
 /// `monotone` as users give it: a direction for each feature's name.
 pub type Monotone = BTreeMap<String, i8>;
+
+/// `feature_weights` as users give them: a weight for each feature's name.
+pub type FeatureWeights = BTreeMap<String, f64>;

@@ -21,12 +21,19 @@ pub struct SearchNode {
     /// By feature, what is added to the root of the score that the best split on it gives the node, or the nodes of a level, before features
     /// are compared. `None`: they are compared by gain.
     pub noise: Option<Arc<[f64]>>,
+    /// By feature, what its gain is multiplied by before features are compared. `None`: each counts as it is.
+    pub weights: Option<Arc<[f64]>>,
 }
 
 impl SearchNode {
     /// Returns the entry of a feature in [`SearchNode::borders`], where there is one.
     pub fn drawn(&self, feature: usize) -> Option<usize> {
         self.borders.as_ref().map(|borders| borders.get(feature).copied().unwrap_or(0) as usize)
+    }
+
+    /// Returns whether features are compared by anything but their gains: then a feature that gains less than another may be the better one.
+    pub fn ranks_features(&self) -> bool {
+        self.noise.is_some() || self.weights.is_some()
     }
 }
 
@@ -40,16 +47,17 @@ pub struct Candidate {
     pub border: u32,
     pub missing_left: bool,
     pub gain: f64,
-    /// What candidates are compared by: the gain, or the root of the score with noise.
+    /// What candidates are compared by: the gain, weighted where features have weights, or the root of the score with noise.
     pub rank: f64,
 }
 
 impl Candidate {
-    /// Returns a candidate that is compared by its gain, where there is no noise, or by its score: that of what is split, `parent`, and the
-    /// gain.
+    /// Returns a candidate that is compared by its gain times the feature's weight, where there is no noise, or by the score that it would
+    /// give with that gain: that of what is split, `parent`, and the weighted gain.
     pub fn new(node: &SearchNode, (feature, border, missing_left): (u32, u32, bool), gain: f64, parent: f64) -> Candidate {
-        let rank = node.noise.as_ref().map_or(gain, |noise| {
-            let score = parent + gain;
+        let weighted = node.weights.as_ref().map_or(gain, |weights| gain * weights.get(feature as usize).copied().unwrap_or(1.0));
+        let rank = node.noise.as_ref().map_or(weighted, |noise| {
+            let score = parent + weighted;
             let root = if score > 0.0 { score.sqrt() } else { 0.0 };
             root + noise.get(feature as usize).copied().unwrap_or(0.0)
         });

@@ -262,7 +262,7 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
                 let drawn = search.nodes[i].drawn(feature);
                 let gain = drawn.map_or_else(|| largest(&out.scores[..n]), |border| of_drawn(&out.scores[..n], border).0) - parents[i];
                 if gain > search.rules.min_gain
-                    && (search.nodes[i].noise.is_some() || found[i].is_none_or(|best| gain >= best.candidate.gain))
+                    && (search.nodes[i].ranks_features() || found[i].is_none_or(|best| gain >= best.candidate.gain))
                 {
                     let border = drawn.unwrap_or_else(|| first_largest(&out.scores[..n]).1) as u32;
                     let candidate = Candidate::new(&search.nodes[i], (feature as u32, border, missing_left), gain, parents[i]);

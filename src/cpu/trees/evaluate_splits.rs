@@ -23,7 +23,7 @@ pub struct FoundSplit {
     pub subset: Option<CodeSet>,
 }
 
-/// Returns whether `a` is better than `b`: the one of the larger rank is, which is the gain where there is no noise; at a tie the lower
+/// Returns whether `a` is better than `b`: the one of the larger rank is, which is the gain where there is neither noise nor weights; at a tie the lower
 /// feature, then the lower border, then missing values to the left.
 pub fn better(a: &Candidate, b: &Candidate) -> bool {
     a.rank > b.rank || (a.rank == b.rank && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
@@ -110,7 +110,7 @@ impl FeatureShare {
                     scores(&steps, aside, &c, &mut out, candidates);
                     let gain = largest(&out[..candidates]) - parents[i];
                     // Where it is needs no looking for in most features.
-                    if gain > rules.min_gain && (node.noise.is_some() || found[i].is_none_or(|best| gain >= best.candidate.gain)) {
+                    if gain > rules.min_gain && (node.ranks_features() || found[i].is_none_or(|best| gain >= best.candidate.gain)) {
                         let step = first_largest(&out[..candidates]).1;
                         let candidate = Candidate::new(node, (*f as u32, steps.bin[step] - first as u32, missing_left), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));

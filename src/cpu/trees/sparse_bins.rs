@@ -264,10 +264,10 @@ impl SparseBinShare {
         }
     }
 
-    /// Returns the largest score of the features that may split a node, or of the largest rank with noise, and the first that has it. `parent`:
+    /// Returns the largest score of the features that may split a node, or of the largest rank with noise or weights, and the first that has it. `parent`:
     /// the node's own score.
     fn first_allowed(&self, scores: &[f64], node: &SearchNode, parent: f64, min_gain: f64) -> (f64, usize) {
-        if node.noise.is_some() {
+        if node.ranks_features() {
             let may = |feature: u32| node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&feature).is_ok());
             let mut best = (f64::NEG_INFINITY, 0, f64::NEG_INFINITY);
             for (k, (single, score)) in self.single.iter().zip(scores).enumerate().filter(|(_, (single, _))| may(single.feature)) {

@@ -117,6 +117,7 @@ impl CudaTrees<'_> {
             });
         }
         let noisy = self.list_noise(nodes, &open)?;
+        self.list_weights(nodes, &open)?;
         let mut split_inputs = Vec::with_capacity(nodes.len() * open.len());
         for g in &open {
             for (((node, place), drawn), noise) in nodes.iter().zip(&places).zip(&drawn).zip(&noisy) {
@@ -167,6 +168,18 @@ impl CudaTrees<'_> {
         Ok(rows)
     }
 
+    /// Uploads the weights of the open groups' features, which are the same in all nodes.
+    fn list_weights(&mut self, nodes: &[SearchNode], open: &[usize]) -> Result<()> {
+        let weights = nodes.first().and_then(|node| node.weights.as_ref());
+        self.work.is_weighted = weights.is_some();
+        let Some(own) = weights else { return Ok(()) };
+        let features = open.iter().flat_map(|g| self.groups[*g].first..self.groups[*g].first + self.groups[*g].features);
+        let weights: Vec<f64> = features.map(|f| own.get(f).copied().unwrap_or(1.0)).collect();
+        debug_assert_eq!(weights.len(), self.columns);
+        self.work.weights.reserve(&self.queue, "weights of features", weights.len())?;
+        self.work.weights.write(&self.queue, &weights)
+    }
+
     /// A search of `nodes` nodes in the `index`-th open group, of those from `from` on.
     pub(crate) fn search_table(&self, open: &[usize], index: usize, nodes: usize, from: usize, rules: &SplitRules) -> Result<SplitSearch> {
         let group = &self.groups[open[index]];
@@ -186,6 +199,7 @@ impl CudaTrees<'_> {
             best: self.work.best.address,
             sets: self.work.sets.address,
             noise: if self.work.is_noisy { self.work.noise.address } else { 0 },
+            weights: if self.work.is_weighted { self.work.weights.address } else { 0 },
             rules: Rules::new(rules),
         })
     }
@@ -238,7 +252,7 @@ impl CudaTrees<'_> {
             border: found.border,
             missing_left: found.side == MISSING_LEFT,
             gain: found.gain,
-            // With noise it was another one, by which the device has chosen: nobody compares this one.
+            // With noise or weights it was another one, by which the device has chosen: nobody compares this one.
             rank: found.gain,
         };
         if found.side == SUBSET {

@@ -21,6 +21,9 @@ pub struct LevelBuffers {
     /// What is added to the roots of scores, `[row][column]`, and whether there is any.
     pub noise: Buffer<f64>,
     pub is_noisy: bool,
+    /// What gains are multiplied by, of each column, and whether there is anything.
+    pub weights: Buffer<f64>,
+    pub is_weighted: bool,
     pub best: Buffer<FeatureSplit>,
     pub sets: Buffer<u32>,
     pub found: Buffer<NodeSplit>,
@@ -50,6 +53,8 @@ impl LevelBuffers {
             allowed: Buffer::new(queue, "features", 256)?,
             noise: Buffer::new(queue, "noise on scores", 1)?,
             is_noisy: false,
+            weights: Buffer::new(queue, "weights of features", 1)?,
+            is_weighted: false,
             best: Buffer::new(queue, "splits", 256)?,
             sets: Buffer::new(queue, "splits", 8)?,
             found: Buffer::new(queue, "splits", 256)?,

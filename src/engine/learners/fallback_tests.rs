@@ -201,6 +201,8 @@ fn many_tables_are_fitted_as_each_alone() {
         json!({ "rounds": 3, "loss": "mae" }),
         json!({ "rounds": 3, "row_sample": "bernoulli", "row_fraction": 0.5 }),
         json!({ "rounds": 3, "monotone": { "a": 1 } }),
+        json!({ "rounds": 3, "feature_weights": { "a": 0.5 } }),
+        json!({ "rounds": 3, "feature_weights": { "a": 0 } }),
         json!({}),
     ] {
         let alone = many(&params, None, &Notes::default());

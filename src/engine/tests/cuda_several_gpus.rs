@@ -254,6 +254,7 @@ fn noise_and_dropouts() {
     for more in [
         json!({ "random_strength": 1.0 }),
         json!({ "random_strength": 2.0, "extra_trees": true, "row_sample": "mvs" }),
+        json!({ "feature_weights": { "x0": 0.1, "x1": 0, "x2": 1.7 } }),
         json!({ "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.1 }),
         json!({ "boosting": "dart", "drop_rate": 1.0, "skip_drop": 0.3, "random_strength": 0.5, "row_sample": "goss", "depth": 9 }),
     ] {

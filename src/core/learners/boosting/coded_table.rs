@@ -2,13 +2,13 @@
 
 use super::params::BoostingParams;
 use crate::column::{Chunk, Column, FeatureType, Values};
+use crate::dataset::coded::FeatureBorders;
 use crate::dataset::counted::Counted;
 use crate::dataset::{Input, OwnRows, coded};
 use crate::error::{Error, Result};
 use crate::memory::{self, Reservation, product};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::CodedFeature;
-use crate::quantize::borders::BorderParams;
 use crate::quantize::codes::{Quantizer, QuantizerScratch};
 use rayon::prelude::*;
 
@@ -25,7 +25,7 @@ pub struct CodedTable<'a> {
     zeros: Vec<u8>,
     /// By row, whether its weight is 0; none where that is none of them.
     idle: Option<Vec<bool>>,
-    params: BorderParams,
+    borders: FeatureBorders,
     _reserved: Reservation,
 }
 
@@ -39,7 +39,7 @@ impl<'a> CodedTable<'a> {
         let bytes = product(&[rows as u64, input.features.len() as u64 + 1]);
         let what = format!("the codes of {rows} rows and {} features", input.features.len());
         let reserved = memory::reserve(&what, bytes, "take fewer rows or features")?;
-        let borders = params.border_params();
+        let borders = params.border_params(&input.features);
         let weight = input.weight.as_ref().map(Column::to_f64).filter(|weight| weight.contains(&0.0));
         let idle: Option<Vec<bool>> = weight.map(|weight| weight.iter().map(|w| *w == 0.0).collect());
         let counting: Option<Vec<usize>> = idle.as_ref().map(|idle| (0..rows).filter(|row| !idle[*row]).collect());
@@ -64,7 +64,7 @@ impl<'a> CodedTable<'a> {
         if interrupted() {
             return Err(Error::Interrupted);
         }
-        Ok(CodedTable { input, coded, codes, zeros: vec![0; rows], idle, params: borders, _reserved: reserved })
+        Ok(CodedTable { input, coded, codes, zeros: vec![0; rows], idle, borders, _reserved: reserved })
     }
 
     /// Returns the table as it was before.
@@ -89,7 +89,7 @@ impl<'a> CodedTable<'a> {
 
     /// Returns whether a fit by these parameters has the same borders.
     pub fn serves(&self, params: &BoostingParams) -> bool {
-        self.params == params.border_params()
+        self.borders == params.border_params(&self.input.features)
     }
 
     /// Returns what its numeric columns are coded by.

@@ -47,7 +47,7 @@ use crate::provenance::Provenance;
 pub fn constant(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     params.validate()?;
     checks::check_columns(input)?;
-    tree_params(input, params, &[])?;
+    tree_params(input, params, &mut vec![])?;
     ThreadPool::new(1)?.enter(|| constant_on(input, params))
 }
 

@@ -10,6 +10,7 @@ use super::params::BoostingParams;
 use super::steps::GivenTree;
 use crate::column::Column;
 use crate::column::categories::{Categories, CategoryNames};
+use crate::dataset::coded::FeatureBorders;
 use crate::dataset::labels::Labels;
 use crate::dataset::positions::Positions;
 use crate::dataset::{Batches, Input, OwnRows};
@@ -186,7 +187,7 @@ fn check_features(model: &Model, input: &Input<'_>) -> Result<()> {
 
 /// Adds the model's borders to those of the rows at hand: all of the model's stay, and of the others as many as there is room for, which
 /// are all of them where the rows are the model's own.
-pub fn keep_borders(model: &Model, params: &BoostingParams, coded: &mut [(u32, CodedFeature)]) {
+pub fn keep_borders(model: &Model, borders: &FeatureBorders, coded: &mut [(u32, CodedFeature)]) {
     for (column, feature) in coded {
         let own = &model.features[*column as usize].borders;
         let new: Vec<f64> = feature.borders.iter().copied().filter(|x| !own.contains(x)).collect();
@@ -194,7 +195,7 @@ pub fn keep_borders(model: &Model, params: &BoostingParams, coded: &mut [(u32, C
             continue;
         }
         // 256 codes, of which one may be that of missing values.
-        let most = own.len().max(params.bins as usize - 1).min(255 - usize::from(feature.missing_bin));
+        let most = own.len().max(borders.of(*column as usize).borders()).min(255 - usize::from(feature.missing_bin));
         let room = most.saturating_sub(own.len()).min(new.len());
         // Evenly among them.
         let chosen = (0..room).map(|i| new[(2 * i + 1) * new.len() / (2 * room)]);

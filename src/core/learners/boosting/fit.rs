@@ -257,17 +257,18 @@ impl<'a> PreparedFit<'a> {
         let classes = labels.map_or(0, Labels::len);
         let several = several::each(input, &data);
         let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
+        let borders = params.border_params(&input.features);
         let mut numeric = match (options.coded, options.batches) {
             (Some(coded), _) => coded.to_vec(),
-            (None, Some(batches)) => coded::code_batches(input, batches, &params.border_params(), pool, &|| monitor.interrupted())?,
-            (None, None) => coded::code_features(input, &own, &params.border_params(), pool, &|| monitor.interrupted())?,
+            (None, Some(batches)) => coded::code_batches(input, batches, &borders, pool, &|| monitor.interrupted())?,
+            (None, None) => coded::code_features(input, &own, &borders, pool, &|| monitor.interrupted())?,
         };
         if let Some(model) = options.init_model {
-            continued::keep_borders(model, params, &mut numeric);
+            continued::keep_borders(model, &borders, &mut numeric);
         }
-        let tree_params = tree_params(input, params, &numeric)?;
+        let tree_params = tree_params(input, params, &mut numeric)?;
         let of_categories = several::statistics_target(input, &data);
-        let (mut features, base) = CategoricalFeatures::new(pool, (input, own), params, &of_categories, numeric);
+        let (mut features, base) = CategoricalFeatures::new(pool, (input, own), params, &of_categories, (numeric, &tree_params));
         features.constrain(&tree_params.interaction);
         if options.init_model.is_some() {
             continued::check_statistics(features.orders_rows())?;
@@ -350,7 +351,7 @@ impl<'a> PreparedFit<'a> {
         let shared = shares_trees.then(|| several::output_rules(loss.as_ref(), &first, &splits));
         // Gains of shared trees have no unit but that of the weights.
         let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit).without_values() } else { units[0].split };
-        let tree_params = TreeParams { split, ..tree_params };
+        let tree_params = TreeParams { split, weights: compared_by(tree_params.weights), ..tree_params };
 
         let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
         let mut prior = PriorRounds::new(
@@ -588,10 +589,19 @@ fn common_scale(trees: &mut [Tree], outputs: usize, units: &[OutputUnits]) -> f6
     scale
 }
 
-/// The growing parameters with names turned into indices of coded features.
-pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &[(u32, CodedFeature)]) -> Result<TreeParams> {
+/// Returns the weights of columns by which splits are compared: none where all that can be split on count the same.
+fn compared_by(weights: Vec<f64>) -> Vec<f64> {
+    if weights.iter().all(|weight| *weight == 0.0 || *weight == 1.0) { vec![] } else { weights }
+}
+
+/// Returns the growing parameters with names turned into indices of coded features; features of weight 0 leave `numeric`.
+///
+/// # Errors
+/// Where parameters name features that are not there, or leave none.
+pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &mut Vec<(u32, CodedFeature)>) -> Result<TreeParams> {
     let features: Vec<(&str, &FeatureType)> = input.features.iter().map(|f| (f.name(), f.dtype())).collect();
-    let Constraints { directions, interaction } = constraints(&features, params)?;
+    let Constraints { directions, interaction, weights } = constraints(&features, params)?;
+    numeric.retain(|(column, _)| weights.get(*column as usize) != Some(&0.0));
     let mut monotone = vec![];
     for (column, direction) in directions {
         if let Some(i) = numeric.iter().position(|f| f.0 == column)
@@ -612,6 +622,7 @@ pub(super) fn tree_params(input: &Input<'_>, params: &BoostingParams, numeric: &
         extra_trees: params.extra_trees == Some(true),
         monotone,
         interaction,
+        weights,
         seed: params.seed,
     })
 }

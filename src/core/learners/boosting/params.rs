@@ -2,6 +2,8 @@
 
 use super::row_sampler::RowSampling;
 use super::untold_rounds::{LEARNING_RATE, ROUNDS};
+use crate::column::Column;
+use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Target};
@@ -17,9 +19,10 @@ use crate::params::limits::Limit::{AtLeast, Between, Inside, NotNegative, Positi
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use crate::symbolic::CustomLoss;
-use crate::tree::params::{Monotone, Policy, SplitParams};
+use crate::tree::params::{FeatureWeights, Monotone, Policy, SplitParams};
 use crate::tree::split::CategoryRules;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How rows are drawn for each tree.
@@ -65,6 +68,45 @@ pub enum Normalize {
 
 /// The most targets of a fit.
 pub const MOST_TARGETS: usize = 10_000;
+
+/// The largest numbers of bins: the same for all features, or some by name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Bins {
+    Same(u32),
+    /// Those that are not named have as many as where nothing is told.
+    ByFeature(BTreeMap<String, u32>),
+}
+
+impl Bins {
+    /// How many a feature has at most where nothing is told.
+    pub const DEFAULT: u32 = 255;
+
+    /// Returns how many all features have that have no number of their own.
+    pub fn common(&self) -> u32 {
+        match self {
+            Bins::Same(bins) => *bins,
+            Bins::ByFeature(_) => Bins::DEFAULT,
+        }
+    }
+
+    /// Returns the numbers of single features, by name.
+    pub fn named(&self) -> impl Iterator<Item = (&str, u32)> {
+        let named = if let Bins::ByFeature(named) = self { Some(named) } else { None };
+        named.into_iter().flatten().map(|(name, bins)| (name.as_str(), *bins))
+    }
+
+    /// Returns how many a feature has at most.
+    pub fn of(&self, name: &str) -> u32 {
+        self.named().find(|(own, _)| *own == name).map_or(self.common(), |(_, bins)| bins)
+    }
+}
+
+impl From<u32> for Bins {
+    fn from(bins: u32) -> Bins {
+        Bins::Same(bins)
+    }
+}
 
 /// How categorical columns are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,8 +211,8 @@ learner_params! {
         pub leaves: Option<u32> = None => By(Self::check_leaves),
 
         /// The largest number of bins a feature, 2 to 256: one more than there are borders between them. A bin of missing values
-        /// is not counted.
-        pub bins: u32 = 255 => Between(2, 256),
+        /// is not counted. By feature name where they differ, those that are not named at the default.
+        pub bins: Bins = Bins::Same(Bins::DEFAULT) => By(Self::check_bins),
         /// How borders are chosen.
         pub border_method: BorderMethod = BorderMethod::MinMaxEntropy,
         /// The number of rows that borders are fitted on.
@@ -212,6 +254,9 @@ learner_params! {
         /// How much noise is on the scores by which features are compared, in units of what a split gains by chance; 0 unless told.
         pub random_strength: Option<f64> = None => NotNegative,
 
+        /// What the gain of a split counts before splits are compared, 0 or more by feature name, next to the other features' weights: of one
+        /// that is not named 1; of several columns together the least of theirs. A feature of weight 0 splits nothing.
+        pub feature_weights: Option<FeatureWeights> = None => By(Self::check_feature_weights),
         /// -1 (falling), 0 or 1 (rising) by feature name.
         pub monotone: Monotone = Monotone::new() => By(Self::check_monotone),
         /// Groups of feature names that may meet on one path; empty: all may. A feature in no group
@@ -316,12 +361,14 @@ impl BoostingParams {
         BoostingParams {
             rounds: Some(self.rounds()),
             learning_rate: Some(self.learning_rate()),
+            bins: if self.bins.named().next().is_some() { self.bins.clone() } else { Bins::Same(self.bins.common()) },
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
             boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
             uniform_drop: self.uniform_drop.filter(|on| *on),
             one_drop: self.one_drop.filter(|on| *on),
+            feature_weights: self.feature_weights.clone().filter(|weights| !weights.is_empty()),
             focal_gamma,
             rank_normalize: self.rank_normalize.or(ranks.then_some(params.rank_normalize)),
             rank_orders: self.rank_orders.or(ranks.then_some(params.rank_orders)),
@@ -332,10 +379,14 @@ impl BoostingParams {
         }
     }
 
-    /// How borders of features are found.
-    pub fn border_params(&self) -> BorderParams {
+    /// How borders of a table's features are found.
+    pub fn border_params(&self, features: &[Column<'_>]) -> FeatureBorders {
         let sample = usize::try_from(self.border_sample).unwrap_or(usize::MAX);
-        BorderParams { bins: self.bins as usize, method: self.border_method, sample, seed: self.seed }
+        let params = BorderParams { bins: self.bins.common() as usize, method: self.border_method, sample, seed: self.seed };
+        match &self.bins {
+            Bins::Same(_) => params.into(),
+            Bins::ByFeature(_) => FeatureBorders::new(params, features.iter().map(|column| self.bins.of(column.name()) as usize).collect()),
+        }
     }
 
     /// Adds that a parameter of dropouts is given where there are none.
@@ -520,11 +571,30 @@ impl BoostingParams {
         }
     }
 
+    /// Adds what is wrong with `bins`.
+    fn check_bins(&self, problems: &mut Problems) {
+        if let Bins::Same(bins) = self.bins {
+            problems.limit("bins", Some(bins), Between(2, 256));
+        }
+        for (name, bins) in self.bins.named().filter(|(_, bins)| !(2..=256).contains(bins)) {
+            problems.add(Error::parameter("bins", format!("{bins} for `{name}` is not between 2 and 256")));
+        }
+    }
+
     /// Adds what is wrong with `monotone`.
     fn check_monotone(&self, problems: &mut Problems) {
         for (name, direction) in &self.monotone {
             if !(-1..=1).contains(direction) {
                 problems.add(Error::parameter("monotone", format!("{direction} for `{name}` is not -1, 0 or 1")));
+            }
+        }
+    }
+
+    /// Adds what is wrong with `feature_weights`.
+    fn check_feature_weights(&self, problems: &mut Problems) {
+        for (name, weight) in self.feature_weights.iter().flatten() {
+            if !weight.is_finite() || *weight < 0.0 {
+                problems.add(Error::parameter("feature_weights", format!("{weight} for `{name}` is not zero or a positive number")));
             }
         }
     }

@@ -27,6 +27,8 @@ pub(super) struct Constraints {
     pub directions: Vec<(u32, i8)>,
     /// Groups of features that may meet on a path, ascending.
     pub interaction: Vec<Vec<u32>>,
+    /// What a gain on each feature counts, next to the one that counts most; empty where all count the same.
+    pub weights: Vec<f64>,
 }
 
 /// The columns that a fit is given beside features and target.
@@ -177,7 +179,7 @@ fn unfit_metric(metric: &MetricSpec, loss: LossKind, classes: Option<usize>, lin
     }
 }
 
-/// Returns `monotone` and `interaction` in numbers of features.
+/// Returns `monotone`, `interaction` and `feature_weights` in numbers of features, and checks the names in `bins`.
 pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingParams) -> Result<Constraints> {
     let index = |parameter: &str, name: &str| -> Result<u32> {
         let Some(i) = features.iter().position(|f| f.0 == name) else {
@@ -194,6 +196,11 @@ pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingPa
         }
         directions.push((feature, *direction));
     }
+    for (name, _) in params.bins.named() {
+        if *features[index("bins", name)? as usize].1 == FeatureType::Categorical {
+            return Err(Error::parameter("bins", format!("`{name}` is categorical: only numbers have bins")));
+        }
+    }
     let mut interaction = vec![];
     for group in &params.interaction {
         let mut members = group.iter().map(|name| index("interaction", name)).collect::<Result<Vec<u32>>>()?;
@@ -201,5 +208,22 @@ pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingPa
         members.dedup();
         interaction.push(members);
     }
-    Ok(Constraints { directions, interaction })
+    let mut weights = vec![1.0; features.len()];
+    for (name, weight) in params.feature_weights.iter().flatten() {
+        weights[index("feature_weights", name)? as usize] = *weight;
+    }
+    let most = weights.iter().copied().fold(0.0, f64::max);
+    if most == 0.0 && !weights.is_empty() {
+        let names = features.iter().map(|f| format!("`{}`", f.0)).take(10).collect::<Vec<_>>().join(", ");
+        let more = if features.len() > 10 { ", …" } else { "" };
+        return Err(Error::parameter(
+            "feature_weights",
+            format!("all features ({names}{more}) have the weight 0, and nothing can be split"),
+        ));
+    }
+    weights.iter_mut().for_each(|weight| *weight /= most);
+    if weights.iter().all(|weight| *weight == 1.0) {
+        weights.clear();
+    }
+    Ok(Constraints { directions, interaction, weights })
 }

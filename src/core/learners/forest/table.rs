@@ -5,7 +5,7 @@ use super::params::{ForestParams, Splitter};
 use super::together;
 use crate::column::categories::{Categories, CategoryNames};
 use crate::column::{Column, FeatureType};
-use crate::dataset::coded::{code_batches, code_features};
+use crate::dataset::coded::{FeatureBorders, code_batches, code_features};
 use crate::dataset::{Batches, Input, OwnRows};
 use crate::error::{Error, Result};
 use crate::pages;
@@ -94,6 +94,7 @@ pub fn binned(
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<CodeTable<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
+    let params = &FeatureBorders::from(*params);
     let coded = match batches {
         Some(batches) => code_batches(input, *batches, params, pool, interrupted)?,
         None => code_features(input, own, params, pool, interrupted)?,

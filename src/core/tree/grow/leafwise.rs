@@ -1,4 +1,4 @@
-//! Leaf by leaf, the one with the largest gain first; and ahead of that, many at a time.
+//! Leaf by leaf, the one with the largest gain first, weighted where features have weights; and ahead of that, many at a time.
 //!
 //! A division is two steps of all threads, of a large table a pass over its rows, and of a GPU a question and an answer, so that
 //! one at a time is the slowest way. But how a node is divided does not depend on when; only whether it is, does. So leaves
@@ -15,6 +15,8 @@ struct GrowingLeaf {
     node: GrowingNode,
     /// Its best split, with the sums of its left child.
     found: Option<(Candidate, Sums)>,
+    /// What that gains, times the weight of its feature: leaves are compared by it.
+    gain: f64,
     /// What it was divided into before its turn.
     children: Option<Box<Children>>,
 }
@@ -22,7 +24,6 @@ struct GrowingLeaf {
 /// A leaf of the tree whose turn may come.
 struct WaitingLeaf {
     leaf: GrowingLeaf,
-    gain: f64,
     /// Leaves in the order in which they came to be.
     number: u32,
 }
@@ -47,11 +48,7 @@ impl GrowingLeaf {
 
     /// Returns a node without a split.
     fn unsearched(node: GrowingNode) -> GrowingLeaf {
-        GrowingLeaf { node, found: None, children: None }
-    }
-
-    fn gain(&self) -> f64 {
-        self.found.map_or(f64::NEG_INFINITY, |(split, _)| split.gain)
+        GrowingLeaf { node, found: None, gain: f64::NEG_INFINITY, children: None }
     }
 
     /// The divisions of it and of what it was divided into, the last ones first.
@@ -64,7 +61,7 @@ impl GrowingLeaf {
 }
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
-    /// Returns the leaf with the largest gain first; at a tie the older one.
+    /// Grows a tree leaf by leaf, the one with the largest gain first; at a tie the older one.
     pub(super) fn leafwise(&mut self, root: GrowingNode) -> Result<GrownShape> {
         let mut shape = Branches::new(root.id);
         let plain = self.params.feature_fraction_node >= 1.0 && !self.features.may_open();
@@ -83,9 +80,10 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         loop {
             self.check()?;
             for leaf in fresh.drain(..) {
-                match leaf.found {
-                    Some((split, _)) => waiting.push(WaitingLeaf { leaf, gain: split.gain, number }),
-                    None => closed.push(leaf.node),
+                if leaf.found.is_some() {
+                    waiting.push(WaitingLeaf { leaf, number })
+                } else {
+                    closed.push(leaf.node)
                 }
                 number += 1;
             }
@@ -98,9 +96,11 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
                 let more = others.min((self.params.leaves - leaves - 1) as usize);
                 self.divide_together(&mut waiting, best, (more, least_likely), leaves)?;
             }
-            let GrowingLeaf { node, found: Some((candidate, _)), children: Some(children) } = waiting.swap_remove(best).leaf else { break };
+            let GrowingLeaf { node, found: Some((candidate, _)), gain, children: Some(children) } = waiting.swap_remove(best).leaf else {
+                break;
+            };
             leaves += 1;
-            least = least.min(candidate.gain);
+            least = least.min(gain);
             let [left, right] = children.nodes;
             shape.divide(node.id, self.gains.split(&candidate), left.node.id, right.node.id);
             fresh.extend([left, right]);
@@ -122,8 +122,8 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
         for (i, w) in waiting.iter_mut().enumerate() {
             if i == best { chosen.push(&mut w.leaf) } else { w.leaf.ends(least == f64::NEG_INFINITY, &mut others) }
         }
-        others.retain(|leaf| leaf.gain() >= least);
-        others.sort_by(|a, b| b.gain().total_cmp(&a.gain()));
+        others.retain(|leaf| leaf.gain >= least);
+        others.sort_by(|a, b| b.gain.total_cmp(&a.gain));
         chosen.extend(others.into_iter().take(more));
         let last = leaves + 1 >= self.params.leaves;
         let mut divisions = Vec::with_capacity(chosen.len());
@@ -159,15 +159,21 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             s.features = self.choice.node(&self.choice.level(n.depth, self.features), n, self.features);
             s.borders = self.choice.borders(n.random, self.features);
             s.noise = self.choice.noise(n.random, self.features);
+            s.weights = self.choice.weights(self.features);
         }
         let mut found = self.steps.find_splits(&asked, &self.rules)?.into_iter();
-        let leaf =
-            |(node, searched)| GrowingLeaf { found: if searched { found.next().flatten() } else { None }, ..GrowingLeaf::unsearched(node) };
+        let leaf = |(node, searched)| {
+            let found = if searched { found.next().flatten() } else { None };
+            let gain = found.map_or(f64::NEG_INFINITY, |(split, _): (Candidate, Sums)| {
+                split.gain * self.params.weight(self.features.columns(split.feature))
+            });
+            GrowingLeaf { found, gain, ..GrowingLeaf::unsearched(node) }
+        };
         Ok(nodes.into_iter().zip(search).map(leaf).collect())
     }
 }
 
 /// Returns whether `a` is divided before `b`.
 fn first(a: &WaitingLeaf, b: &WaitingLeaf) -> bool {
-    a.gain > b.gain || (a.gain == b.gain && a.number < b.number)
+    a.leaf.gain > b.leaf.gain || (a.leaf.gain == b.leaf.gain && a.number < b.number)
 }

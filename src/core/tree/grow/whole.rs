@@ -184,6 +184,7 @@ mod tests {
                 extra_trees: false,
                 monotone: vec![],
                 interaction: vec![],
+                weights: vec![],
                 seed: 0,
             };
             let scales = Scales { gradient: 1.0, hessian: 1.0 };

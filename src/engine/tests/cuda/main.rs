@@ -1,5 +1,5 @@
 //! Tests of the GPU, most of them against the CPU, bit by bit: a file a module of `src/cuda`, by the module's name; and `continued`,
-//! `noise`, `numerics`, `together` and `weights`, which concern several of them.
+//! `feature_weights`, `noise`, `numerics`, `together` and `weights`, which concern several of them.
 //!
 //! Tests that need a GPU are ignored unless asked for: `make test-cuda`. What counts a device's memory, or leaves it without any, is
 //! a program of its own beside this folder.
@@ -8,6 +8,7 @@ mod borders;
 mod codes;
 mod continued;
 mod dropouts;
+mod feature_weights;
 mod forest;
 mod linear;
 mod noise;

@@ -240,7 +240,8 @@ fn at_the_edge_of_wide_statistics() {
 }
 
 /// Proves equal bytes for columns of categories under every method: statistics under several
-/// permutations, combinations found while trees grow, one-hot questions, subsets; without noise on scores and with it.
+/// permutations, combinations found while trees grow, one-hot questions, subsets; without noise on scores and with it, and with
+/// weights of features.
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
 fn categories() {
@@ -295,10 +296,16 @@ fn categories() {
             if classes > 0 && more.get("loss").is_some() {
                 continue;
             }
-            for noise in [json!({}), json!({ "random_strength": 0.5 + (case % 3) as f64, "extra_trees": case % 4 == 1 })] {
+            let name = input.features[case as usize % input.features.len()].name().to_string();
+            let weight = [0.0, 0.3, 4.0][case as usize % 3];
+            for ranks in [
+                json!({}),
+                json!({ "random_strength": 0.5 + (case % 3) as f64, "extra_trees": case % 4 == 1 }),
+                json!({ "feature_weights": { name: weight }, "random_strength": (case % 2) as f64 }),
+            ] {
                 let p = params_with(json!({ "rounds": 6, "depth": 5, "seed": case, "learning_rate": 0.3 }), more.clone());
-                let p = params_with(p.to_json(), noise.clone());
-                assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}, {noise}"));
+                let p = params_with(p.to_json(), ranks.clone());
+                assert_same(&both(&input, &p), &format!("{cardinalities:?}, {classes} classes: {more}, {ranks}"));
             }
         }
     }

@@ -178,6 +178,8 @@ fn parameters_out_of_range_are_refused() {
         ("depth", json!(17)),
         ("bins", json!(1)),
         ("bins", json!(257)),
+        ("bins", json!({ "x0": 1 })),
+        ("bins", json!({ "x0": "many" })),
         ("border_sample", json!(1)),
         ("border_method", json!("equal")),
         ("l2", json!(-1.0)),
@@ -191,6 +193,8 @@ fn parameters_out_of_range_are_refused() {
         ("feature_fraction_level", json!(0.0)),
         ("monotone", json!({ "x0": 2 })),
         ("monotone", json!({ "x0": "up" })),
+        ("feature_weights", json!({ "x0": -0.5 })),
+        ("feature_weights", json!({ "x0": "heavy" })),
         ("interaction", json!("x0")),
         ("class_weight", json!({ "a": -1.0 })),
         ("class_weight", json!("balance")),
@@ -219,6 +223,7 @@ fn parameters_out_of_range_are_refused() {
             BoostingParams { l1: value, ..p.clone() },
             BoostingParams { min_gain: value, ..p.clone() },
             BoostingParams { min_child_weight: Some(value), ..p.clone() },
+            BoostingParams { feature_weights: Some([("x0".to_string(), value)].into()), ..p.clone() },
             BoostingParams { learning_rate: Some(value), ..p.clone() },
             BoostingParams { huber_delta: Some(value), ..p.clone() },
             BoostingParams { feature_fraction: value, ..p.clone() },
@@ -256,6 +261,12 @@ fn parameters_that_do_not_fit_are_refused() {
     assert_error(fit_of(&t, json!({ "monotone": { "x9": 1 } })), &["`monotone`", "`x9`", "did you mean"]);
     assert_error(fit_of(&t, json!({ "monotone": { "nothing_like_it": 0 } })), &["`monotone`", "`nothing_like_it`"]);
     assert_error(fit_of(&t, json!({ "interaction": [["x0", "x7"]] })), &["`interaction`", "`x7`"]);
+    assert_error(fit_of(&t, json!({ "bins": { "x9": 32 } })), &["`bins`", "`x9`", "did you mean"]);
+    assert!(error(json!({ "bins": { "x1": 300 } })).contains("`bins`: 300 for `x1` is not between 2 and 256"));
+    assert_error(fit_of(&t, json!({ "feature_weights": { "x9": 2 } })), &["`feature_weights`", "`x9`", "did you mean"]);
+    assert!(error(json!({ "feature_weights": { "x1": -1 } })).contains("`feature_weights`: -1 for `x1`"));
+    let none: serde_json::Map<String, Value> = (0..t.columns.len()).map(|i| (format!("x{i}"), json!(0))).collect();
+    assert_error(fit_of(&t, json!({ "feature_weights": none })), &["`feature_weights`", "all features", "`x0`"]);
     assert_error(fit_of(&t, json!({ "early_stopping": 3 })), &["`early_stopping`", "eval"]);
     assert_error(fit_of(&t, json!({ "metric": "mae" })), &["`metric`", "eval"]);
     let mut t = good();

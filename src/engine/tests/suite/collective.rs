@@ -280,6 +280,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "max_delta_step": 0.3 }),
         json!({ "extra_trees": true }),
         json!({ "random_strength": 1.0 }),
+        json!({ "feature_weights": { "x0": 0.2, "x1": 3.0 } }),
         json!({ "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.1, "row_sample": "mvs" }),
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
     ];

@@ -27,6 +27,7 @@ mod boosting {
     mod continued;
     mod cross_validation;
     mod dropouts;
+    mod feature_weights;
     mod fit;
     mod grow;
     mod model_apply;

@@ -8,6 +8,7 @@ use crate::learners::boosting::params::{BoostingParams, CatMethod};
 use crate::numerics::random::{Purpose, Random};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::CodedFeature;
+use crate::tree::params::TreeParams;
 use rayon::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,14 +16,14 @@ use std::collections::{BTreeMap, BTreeSet};
 const MOST_SUBSET_CATEGORIES: usize = 254;
 
 impl<'a> CategoricalFeatures<'a> {
-    /// Returns the features of a table: `numeric` are those of its numeric columns that can split. Returns also what the codes of
-    /// group 0 are made from.
+    /// Returns the features of a table: `numeric` are those of its numeric columns that can split; of its categorical ones, those do that
+    /// have a weight in `tree_params`. Returns also what the codes of group 0 are made from.
     pub fn new(
         pool: &'a ThreadPool,
         (input, own): (&Input<'a>, OwnRows<'a>),
         params: &'a BoostingParams,
         target: &[f64],
-        numeric: Vec<(u32, CodedFeature)>,
+        (numeric, tree_params): (Vec<(u32, CodedFeature)>, &TreeParams),
     ) -> (Self, Vec<BaseCodes>) {
         let rows = target.len();
         let any = input.features.iter().any(|c| c.category_codes().is_some());
@@ -30,6 +31,7 @@ impl<'a> CategoricalFeatures<'a> {
         let training: Vec<u32> = if any { (0..rows as u32).filter(trains).collect() } else { vec![] };
         let columns: Vec<(u32, &[u32], usize)> =
             (0..).zip(&input.features).filter_map(|(i, column)| Some((i, column.category_codes()?, column.categories()?.len()))).collect();
+        let columns: Vec<_> = columns.into_iter().filter(|(column, ..)| tree_params.weight(&[*column]) > 0.0).collect();
         let distinct = pool.deal(
             columns.len(),
             || (),

@@ -22,6 +22,7 @@
 //! | 11 | means against overfitting | the sample `bayesian` of rows and its `bagging_temperature`; `max_delta_step`, `path_smooth`, `extra_trees`, `random_strength` |
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
+//! | 14 | features that differ | the parameters `feature_weights`, and `bins` by feature |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -31,7 +32,7 @@ use crate::column::FeatureType;
 use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
-use crate::learners::boosting::params::{BoostingParams, RowSample};
+use crate::learners::boosting::params::{Bins, BoostingParams, RowSample};
 use crate::losses::LossKind;
 use crate::metrics::{MetricSpec, Metrics};
 use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, params_text};
@@ -44,7 +45,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 13,
+    version: 14,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -71,6 +72,9 @@ const IMPORTED_SINCE: u32 = 12;
 
 /// The first version with dropouts.
 const DROPOUTS_SINCE: u32 = 13;
+
+/// The first version with weights of features, and with bins by feature.
+const BY_FEATURE_SINCE: u32 = 14;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -183,6 +187,9 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        if self.params.feature_weights.is_some() || matches!(self.params.bins, Bins::ByFeature(_)) {
+            return BY_FEATURE_SINCE;
+        }
         if self.params.boosting.is_some() {
             return DROPOUTS_SINCE;
         }

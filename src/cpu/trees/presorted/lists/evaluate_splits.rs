@@ -173,8 +173,8 @@ fn find_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &
             for other in 1..LANES {
                 lane = if gains[other] > gains[lane] { other } else { lane };
             }
-            // With noise any lane may have the best.
-            let lanes = if node.noise.is_some() { 0..LANES } else { lane..lane + 1 };
+            // With noise or weights any lane may have the best.
+            let lanes = if node.ranks_features() { 0..LANES } else { lane..lane + 1 };
             for lane in lanes.filter(|lane| gains[*lane] > rules.min_gain) {
                 let in_lane = work.scores[lane..entries.len()].iter().step_by(LANES);
                 let at = in_lane.take_while(|s| **s != largest[lane]).count() * LANES + lane;

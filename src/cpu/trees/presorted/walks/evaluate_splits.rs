@@ -166,8 +166,8 @@ fn take(
         let candidate = Candidate::new(node, (feature as u32, border as u32, missing_left), largest - score, score);
         let left = sorted.sums(slots.sums[own.start + at]);
         *found = best_of(*found, Some(FoundSplit { candidate, left, subset: None }));
-        // With noise any feature's best may be the best.
-        if node.noise.is_none() {
+        // With noise or weights any feature's best may be the best.
+        if !node.ranks_features() {
             slots.require(i, found.map_or(rules.min_gain, |best| best.candidate.gain));
         }
     }

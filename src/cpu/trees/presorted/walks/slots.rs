@@ -224,6 +224,7 @@ mod tests {
                 features: None,
                 borders: None,
                 noise: None,
+                weights: None,
             };
             let search: Vec<SearchNode> = (0..nodes as u32).map(node).collect();
             let params = SplitParams {

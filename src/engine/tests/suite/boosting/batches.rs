@@ -55,11 +55,13 @@ fn batches_change_no_byte() {
 }
 
 /// Proves that tables of few rows, which one thread and several search by sorted rows, have the models of histograms, which several threads
-/// sum where features come in batches; with noise on the scores of every second fit.
+/// sum where features come in batches; with noise on the scores of every second fit, and with weights of features
+/// of every third.
 #[test]
 fn sorted_rows_and_histograms_give_the_same_small_models() {
     contract::small_tables(|t, mut p, case| {
         p.random_strength = (case % 4 < 2).then_some(0.4);
+        p.feature_weights = (case % 3 == 1).then(|| [("x0".to_string(), 0.3), ("x1".to_string(), 1.9)].into());
         let input = t.input();
         let of_threads = |n: u32| BoostingParams { n_threads: Some(n), ..p.clone() };
         let by_histograms = fit_in_batches(&input, &of_threads(2), (&|_| true, vec![t.rows()]), None).unwrap();
@@ -76,7 +78,7 @@ fn a_sample_in_batches_has_the_rows_of_one_in_memory() {
     let mut t = table(30_000, 3);
     t.columns[1].iter_mut().step_by(4_999).for_each(|x| *x = f64::NAN);
     for bins in [8, 255, 256] {
-        let p = BoostingParams { bins, border_sample: 500, ..params(serde_json::json!({"rounds": 5, "depth": 5})) };
+        let p = BoostingParams { bins: bins.into(), border_sample: 500, ..params(serde_json::json!({"rounds": 5, "depth": 5})) };
         let whole = fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes();
         for size in [777, 4_096, 29_999] {
             let ends = (1..=30_000usize.div_ceil(size)).map(|k| (k * size).min(30_000)).collect();

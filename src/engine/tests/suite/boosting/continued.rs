@@ -33,7 +33,7 @@ fn with_other_rows_both_borders_are_kept() {
     let (a, mut b) = (table(300, 1), table(300, 2));
     b.columns.iter_mut().flatten().for_each(|x| *x = *x * 1.7 + 0.3);
     for bins in [2, 4, 255, 256] {
-        let p = BoostingParams { bins, ..params(serde_json::json!({"rounds": 30, "depth": 4})) };
+        let p = BoostingParams { bins: bins.into(), ..params(serde_json::json!({"rounds": 30, "depth": 4})) };
         let first = fitted(&a, &p, FitOptions::default()).expect("a fit");
         let both = fitted(&b, &p, FitOptions { init_model: Some(&first), ..FitOptions::default() }).expect("a fit");
         assert_eq!((both.rounds(), both.params.rounds, &both.start), (60, Some(60), &first.start));

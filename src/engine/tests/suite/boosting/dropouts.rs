@@ -71,7 +71,7 @@ fn trees_are_those_of_a_naive_twin() {
         }));
         let p = if policy == "leafwise" { BoostingParams { leaves: Some(4), ..p } } else { p };
         let model = t.fit(&p);
-        let found: Vec<Vec<f64>> = t.columns.iter().map(|c| borders(c, p.bins as usize - 1, p.border_method)).collect();
+        let found: Vec<Vec<f64>> = t.columns.iter().map(|c| borders(c, p.bins.common() as usize - 1, p.border_method)).collect();
         let rules = Rules::of(&p);
         let mut twin = Twin { uniform, rate: 0.4, skip: 0.2, learning_rate: 0.5, seed, factors: vec![] };
         let (mut all, mut any): (Vec<Grown>, bool) = (vec![], false);

@@ -48,6 +48,25 @@ fn values_missing_in_held_out_rows_alone_go_left() {
     }
 }
 
+/// Proves that features have as many bins as they are given, the others as many as ever; that the same number for each is that number for all; and
+/// that of the model's bytes.
+#[test]
+fn features_may_have_bins_of_their_own() {
+    for policy in POLICIES {
+        let t = table(4000, 5);
+        let fit = |bins: serde_json::Value| t.fit(&params(json!({ "policy": policy, "rounds": 40, "bins": bins })));
+        let model = fit(json!({ "x0": 2, "x2": 9 }));
+        let counts: Vec<usize> = model.features.iter().map(|f| f.borders.len()).collect();
+        assert!(counts[0] == 1 && (4..=8).contains(&counts[2]) && counts[1] > 20, "{policy}: {counts:?}");
+        assert_eq!(Model::from_bytes(&model.to_bytes()).unwrap(), model);
+        assert_eq!(model.to_bytes()[8], 14, "the version");
+        assert_eq!(model.params.to_json()["bins"], json!({ "x0": 2, "x2": 9 }));
+        let all: serde_json::Map<_, _> = (0..t.columns.len()).map(|i| (format!("x{i}"), json!(17))).collect();
+        assert!(fit(all.into()).trees == fit(json!(17)).trees, "{policy}");
+        assert!(fit(json!({})).to_bytes() == fit(json!(255)).to_bytes(), "{policy}");
+    }
+}
+
 /// Proves that predictions rise (or fall) along a constrained feature, whatever the other features
 /// are, for every policy, for leaves by Newton's step and for leaves refitted by quantiles, with
 /// rows and features drawn.

@@ -12,7 +12,8 @@ use taiga_testing::{Dice, Table, Wanted, params};
 
 /// The borders of every column, by the engine's own rule (which has tests of its own).
 fn all_borders(table: &Table, p: &BoostingParams) -> Vec<Vec<f64>> {
-    table.columns.iter().map(|c| borders(c, p.bins as usize - 1, p.border_method)).collect()
+    let own = |(i, column): (usize, &Vec<f64>)| borders(column, p.bins.of(&format!("x{i}")) as usize - 1, p.border_method);
+    table.columns.iter().enumerate().map(own).collect()
 }
 
 /// Columns with few distinct values: ties, missing values, duplicates, constants, infinities.
@@ -51,7 +52,7 @@ fn check_first_tree(table: &Table, p: &BoostingParams) {
     let hessian: Vec<f64> = (0..y.len()).map(weight).collect();
     let found = all_borders(table, p);
     let data = Data { columns: &table.columns, borders: &found, gradient: &gradient, hessian: &hessian };
-    let rules = Rules::of(p);
+    let rules = Rules::of(p).with_weights(p, table.columns.len());
     let training = (0..y.len()).filter(|i| !table.held_out.as_ref().is_some_and(|h| h[*i])).collect();
     let grown = data.grow(training, &rules);
     naive::assert_equal(&model, &model.trees[0], &grown, &rules, p.learning_rate());
@@ -113,6 +114,35 @@ fn the_first_tree_is_the_naive_one() {
             // A baseline takes the place of the start value, so that residuals stay whole.
             table.baseline = vec![vec![0.0; rows]];
             check_first_tree(&table, &random_params(&mut dice, policy, json!({})));
+        }
+    }
+}
+
+/// Proves the same where features have weights, by which splits and the order of leaves are chosen and nothing else is told: powers of two and
+/// others, with weights of 0 among them, and of copies of a column; and where some have bins of their own.
+#[test]
+fn the_first_tree_under_weights_is_the_naive_one() {
+    for seed in 0..120 {
+        for policy in ["symmetric", "depthwise", "leafwise"] {
+            let mut dice = Dice::new(5000 + seed);
+            let rows = 2 + dice.below(if seed % 4 == 0 { 12 } else { 250 }) as usize;
+            let features = 1 + dice.below(6) as usize;
+            let columns = awkward_columns(&mut dice, rows, features);
+            if borders(&columns[features], 254, BoostingParams::default().border_method).is_empty() {
+                continue;
+            }
+            let mut weights = json!({ (format!("x{features}")): 0.5 });
+            for f in 0..features {
+                if dice.chance(0.7) {
+                    weights[format!("x{f}")] = json!([0.0, 0.0625, 0.25, 0.3, 0.77, 2.0, 8.0][dice.below(7) as usize]);
+                }
+            }
+            let y = (0..rows).map(|i| (4.0 * columns[features][i] + i as f64).round() + dice.below(100) as f64).collect();
+            let mut table = Table::numbers(columns, y);
+            table.baseline = vec![vec![0.0; rows]];
+            let bins =
+                if dice.chance(0.5) { json!({ "x0": 2 + dice.below(5), (format!("x{features}")): 2 + dice.below(3) }) } else { json!(255) };
+            check_first_tree(&table, &random_params(&mut dice, policy, json!({ "feature_weights": weights, "bins": bins })));
         }
     }
 }
@@ -375,7 +405,7 @@ fn difference_from_f64(loss: LossKind, policy: Policy, seed: u64) -> f64 {
         learning_rate: Some(0.2),
         depth: Some(4),
         leaves: (policy == Policy::Leafwise).then_some(12),
-        bins: 21,
+        bins: 21.into(),
         alpha: 0.8.into(),
         huber_delta: Some(0.7),
         tweedie_power: 1.3,
@@ -409,7 +439,7 @@ fn an_outlier_leaves_typical_rows_their_precision() {
             depth: Some(4),
             leaves: (policy == Policy::Leafwise).then_some(12),
             l2: 0.0,
-            bins: 13,
+            bins: 13.into(),
             ..BoostingParams::default()
         };
         table.columns[0].iter_mut().enumerate().for_each(|(i, x)| *x = if i == 1234 { 50.0 } else { (2.0 * *x).round() / 2.0 });

@@ -162,8 +162,8 @@ fn errors_tell_what_the_bytes_are() {
     damaged[n / 2] ^= 4;
     assert_eq!(message(&damaged), "model: the value is damaged: its checksum does not fit");
     let mut newer = bytes.clone();
-    newer[8] = 14;
-    assert_eq!(message(&sealed(newer)), "model: this model is of format version 14, this build reads up to 13: upgrade polars-taiga");
+    newer[8] = 15;
+    assert_eq!(message(&sealed(newer)), "model: this model is of format version 15, this build reads up to 14: upgrade polars-taiga");
     let mut other = bytes;
     other[6..8].copy_from_slice(b"TE");
     assert!(message(&sealed(other)).contains("not a model of boosted trees"));
@@ -361,7 +361,7 @@ fn models_that_do_not_hold_together_are_refused() {
         ("led to twice", |m| nodes(m)[1].left = nodes(m)[1].right),
         ("metric values", |m| m.history.as_mut().unwrap().values.truncate(1)),
         ("best round", |m| m.history.as_mut().unwrap().best = 3),
-        ("parameter `bins`", |m| m.params.bins = 0),
+        ("parameter `bins`", |m| m.params.bins = 0.into()),
     ];
     let mut base = small();
     base.features[1].borders = vec![1.0];
