@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import polars as pl
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 
 _MOST_BINS = 256
+
+Number = TypeVar("Number", int, float)
 
 
 class Selected:
@@ -76,50 +78,24 @@ class Selected:
 
     def _directions(self, parameter: str, value: Any) -> dict[str, int]:
         """Directions by name."""
-        out: dict[str, int] = {}
-        for columns, direction in _pairs(parameter, value, "direction"):
-            if isinstance(direction, bool) or not hasattr(direction, "__index__"):
-                msg = f"parameter `{parameter}`: {direction!r} is not -1, 0 or 1"
-                raise TypeError(msg)
-            direction = int(direction)
-            if direction not in (-1, 0, 1):
-                msg = f"parameter `{parameter}`: {direction} is not -1, 0 or 1"
-                raise ValueError(msg)
-            for name in self._names(parameter, columns, direction=direction):
-                if out.setdefault(name, direction) != direction:
-                    msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {direction}"
-                    raise ValueError(msg)
-        return out
+        return self._by_name(parameter, value, "direction", _direction)
 
     def _weights(self, parameter: str, value: Any) -> dict[str, float]:
         """Weights by name."""
-        out: dict[str, float] = {}
-        for columns, weight in _pairs(parameter, value, "weight"):
-            if isinstance(weight, bool | str) or not hasattr(weight, "__float__"):
-                msg = f"parameter `{parameter}`: {weight!r} for {_shown(columns)} is not a number"
-                raise TypeError(msg)
-            number = float(weight)
-            if not (math.isfinite(number) and number >= 0):
-                msg = f"parameter `{parameter}`: {weight} for {_shown(columns)} is not zero or a positive number"
-                raise ValueError(msg)
-            for name in self._names(parameter, columns, weight=number):
-                if out.setdefault(name, number) != number:
-                    msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {number}"
-                    raise ValueError(msg)
-        return out
+        return self._by_name(parameter, value, "weight", _weight)
 
     def _bins(self, parameter: str, value: Any) -> dict[str, int]:
         """Numbers of bins by name."""
-        out: dict[str, int] = {}
-        for columns, bins in _pairs(parameter, value, "number of bins"):
-            if isinstance(bins, bool) or not hasattr(bins, "__index__"):
-                msg = f"parameter `{parameter}`: {bins!r} for {_shown(columns)} is not a whole number"
-                raise TypeError(msg)
-            number = int(bins)
-            if not 2 <= number <= _MOST_BINS:
-                msg = f"parameter `{parameter}`: {number} for {_shown(columns)} is not between 2 and {_MOST_BINS}"
-                raise ValueError(msg)
-            for name in self._names(parameter, columns, bins=number):
+        return self._by_name(parameter, value, "bins", _number_of_bins)
+
+    def _by_name(
+        self, parameter: str, value: Any, field: str, read: Callable[[str, object, Any], Number]
+    ) -> dict[str, Number]:
+        """What columns are given, by name; `field`: where a selection has it, and what it is; `read`: checks it."""
+        out: dict[str, Number] = {}
+        for columns, given in _pairs(parameter, value, field):
+            number = read(parameter, columns, given)
+            for name in self._names(parameter, columns, **{field: number}):
                 if out.setdefault(name, number) != number:
                     msg = f"parameter `{parameter}`: column `{name}` is given both {out[name]} and {number}"
                     raise ValueError(msg)
@@ -141,6 +117,39 @@ def _pairs(parameter: str, value: Any, what: str) -> list[tuple[Any, Any]]:
             msg = f"parameter `{parameter}`: {pair!r} is not a pair of features and their {what}"
             raise TypeError(msg)
     return pairs
+
+
+def _direction(parameter: str, _: object, given: Any) -> int:
+    """A direction of a pair."""
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        msg = f"parameter `{parameter}`: {given!r} is not -1, 0 or 1"
+        raise TypeError(msg)
+    if int(given) not in (-1, 0, 1):
+        msg = f"parameter `{parameter}`: {given} is not -1, 0 or 1"
+        raise ValueError(msg)
+    return int(given)
+
+
+def _weight(parameter: str, columns: object, given: Any) -> float:
+    """A weight of a pair."""
+    if isinstance(given, bool | str) or not hasattr(given, "__float__"):
+        msg = f"parameter `{parameter}`: {given!r} for {_shown(columns)} is not a number"
+        raise TypeError(msg)
+    if not (math.isfinite(given) and given >= 0):
+        msg = f"parameter `{parameter}`: {given} for {_shown(columns)} is not zero or a positive number"
+        raise ValueError(msg)
+    return float(given)
+
+
+def _number_of_bins(parameter: str, columns: object, given: Any) -> int:
+    """A number of bins of a pair."""
+    if isinstance(given, bool) or not hasattr(given, "__index__"):
+        msg = f"parameter `{parameter}`: {given!r} for {_shown(columns)} is not a whole number"
+        raise TypeError(msg)
+    if not 2 <= int(given) <= _MOST_BINS:
+        msg = f"parameter `{parameter}`: {given} for {_shown(columns)} is not between 2 and {_MOST_BINS}"
+        raise ValueError(msg)
+    return int(given)
 
 
 def _shown(columns: object) -> str:

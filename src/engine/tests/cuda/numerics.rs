@@ -82,7 +82,7 @@ fn f64_maths_has_the_same_bits() {
 
 /// All there are: nothing is left to chance for functions of one f32.
 #[test]
-#[ignore = "needs a GPU; all 2^32 patterns: under three minutes on 16 cores"]
+#[ignore = "needs a GPU; all 2^32 patterns: under four minutes on 16 cores"]
 fn f32_maths_has_the_same_bits_for_every_argument() {
     let gpu = gpu();
     const CHUNK: u64 = 1 << 26;
