@@ -98,7 +98,10 @@ impl Bins {
 
     /// Returns how many a feature has at most.
     pub fn of(&self, name: &str) -> u32 {
-        self.named().find(|(own, _)| *own == name).map_or(self.common(), |(_, bins)| bins)
+        match self {
+            Bins::Same(bins) => *bins,
+            Bins::ByFeature(named) => named.get(name).copied().unwrap_or(Bins::DEFAULT),
+        }
     }
 }
 
