@@ -10,7 +10,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from polars.io.plugins import register_io_source
 from polars_taiga import _batches
 
 from tests.signals import WAIT_FOR_OUR_HANDLER
@@ -53,6 +52,9 @@ def changing(frame: pl.DataFrame, last: int, changes: str) -> tuple[pl.LazyFrame
     """A query of the frame that gives something else when it runs for the `last` time: `more` rows, `fewer`, or another
     order in the column that `changes` names; and how often it ran.
     """
+    # The oldest Polars has none.
+    from polars.io.plugins import register_io_source
+
     runs = 0
 
     def source(columns: list[str] | None, *_: Any) -> Iterator[pl.DataFrame]:
