@@ -31,8 +31,7 @@ impl FeatureBorders {
 
     /// Returns the largest number of borders that any column may have.
     fn most(&self) -> usize {
-        let common = if self.bins.is_empty() { self.common.bins } else { 0 };
-        self.bins.iter().copied().max().unwrap_or(0).max(common).saturating_sub(1)
+        self.bins.iter().copied().max().unwrap_or(self.common.bins).saturating_sub(1)
     }
 }
 

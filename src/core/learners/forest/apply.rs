@@ -146,17 +146,17 @@ impl Predictor {
         let asked: Vec<u32> = (0..is_asked.len() as u32).filter(|f| is_asked[*f as usize]).collect();
         let mut place = vec![0; is_asked.len()];
         asked.iter().enumerate().for_each(|(at, f)| place[*f as usize] = at);
-        let numeric = |f: usize| forest.features[f].categories.is_none();
-        let many = |f: usize| is_asked[f] && numeric(f) && forest.features[f].borders.len() > MAX_SLOT_BORDERS;
-        let way = match (0..is_asked.len()).any(many) {
-            _ if (0..is_asked.len()).all(|f| !is_asked[f] || numeric(f) && !many(f)) => Way::Codes,
-            true if asked.iter().all(|f| numeric(*f as usize)) => Way::Values,
-            _ => Way::Mixed,
+        let numeric = |f: &u32| forest.features[*f as usize].categories.is_none();
+        let many = |f: &u32| forest.features[*f as usize].borders.len() > MAX_SLOT_BORDERS;
+        let way = match (asked.iter().all(numeric), asked.iter().any(many)) {
+            (true, false) => Way::Codes,
+            (true, true) => Way::Values,
+            (false, _) => Way::Mixed,
         };
         let reader = |(f, feature): (usize, &Feature)| match &feature.categories {
             _ if !is_asked[f] => Reader::None,
             Some(categories) => Reader::Categories(categories.len() as u32),
-            None if way == Way::Values || many(f) => Reader::Values,
+            None if way == Way::Values || many(&(f as u32)) => Reader::Values,
             None => Reader::Codes(Search::new(&feature.borders)),
         };
         let readers: Vec<Reader> = forest.features.iter().enumerate().map(reader).collect();
