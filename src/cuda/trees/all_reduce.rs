@@ -27,6 +27,9 @@ const ABORTED: usize = MOST_DEVICES + 1;
 /// Bytes that a GPU rather reads than that all meet once more.
 const MOST_READ: usize = 2 << 20;
 
+/// Threads of a block that meets other GPUs' or adds what they have: REDUCE_THREADS in all_reduce.cuh.
+pub(super) const REDUCE_THREADS: u32 = 512;
+
 /// Blocks that wait for other GPUs, at most, where another shard's on the same GPU are to have room.
 pub(super) const MOST_BLOCKS: u32 = 48;
 
@@ -140,7 +143,6 @@ impl CudaTrees<'_> {
         span: Range<usize>,
         begin: &TreeStart,
     ) -> Result<()> {
-        const THREADS: u32 = 512;
         let reduce = AllReduce {
             group,
             numbers: behind(numbers, 8 * span.start),
@@ -151,7 +153,7 @@ impl CudaTrees<'_> {
         };
         let added = if shares { span.len().div_ceil(group.count as usize) } else { span.len() };
         let most = if group.apart != 0 { self.queue.gpu().multiprocessors() } else { MOST_BLOCKS };
-        let config = grid((added.div_ceil(2 * THREADS as usize) as u32).clamp(1, most), THREADS, 0);
+        let config = grid((added.div_ceil(2 * REDUCE_THREADS as usize) as u32).clamp(1, most), REDUCE_THREADS, 0);
         // SAFETY: the arguments are those of `tree_all_reduce`: as many numbers on each GPU, which all can reach, and signals; what
         // `tree_start` is given.
         unsafe { follow!(self.queue, &self.kernels.all_reduce, config; &reduce, begin) }
@@ -186,7 +188,7 @@ impl CudaTrees<'_> {
         let sums = peers.leaf_sums_of;
         let reduce = LeafReduce { group: peers.group, sums, out, leaves: leaves as u32, numbers: numbers as u32 };
         // SAFETY: the arguments are those of `tree_complete_leaves`: sums of as many leaves on each GPU, room for the numbers.
-        unsafe { follow!(self.queue, &self.kernels.complete_leaves, grid(1, 512, 0); &reduce, &quantizer, values) }
+        unsafe { follow!(self.queue, &self.kernels.complete_leaves, grid(1, REDUCE_THREADS, 0); &reduce, &quantizer, values) }
     }
 
     /// Adds other shards' histograms to those just summed in slots of a group.

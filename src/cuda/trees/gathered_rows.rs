@@ -4,7 +4,7 @@
 //! Where GPUs read each other's memory, each copies the scores from there, behind a barrier of the GPUs' own; else they go through the host.
 
 use super::CudaTrees;
-use super::all_reduce::MOST_BLOCKS;
+use super::all_reduce::{MOST_BLOCKS, REDUCE_THREADS};
 use super::buffers::Buffer;
 use super::layouts::ScoreGather;
 use super::rows::upload;
@@ -14,9 +14,6 @@ use std::ops::Range;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::losses::Loss;
-
-/// Threads of the blocks that gather scores: REDUCE_THREADS in all_reduce.cuh.
-const THREADS: u32 = 512;
 
 /// A number of each of some consecutive rows of the table.
 pub struct RowNumbers {
@@ -132,7 +129,7 @@ impl CudaTrees<'_> {
         let (from, to) = (gathered.rows.start as u64, gathered.rows.end as u64);
         let gather = ScoreGather { group: peers.group, scores, first, from, to, out: gathered.scores.address_of(gathered.rows.start) };
         let most = if peers.group.apart != 0 { 2 * self.queue.gpu().multiprocessors() } else { MOST_BLOCKS };
-        let config = grid((gathered.rows.len().div_ceil(THREADS as usize) as u32).clamp(1, most), THREADS, 0);
+        let config = grid((gathered.rows.len().div_ceil(REDUCE_THREADS as usize) as u32).clamp(1, most), REDUCE_THREADS, 0);
         // SAFETY: the argument is that of `tree_gather_scores`: scores of each GPU's rows, which all can reach, signals, and room for as many
         // as there are rows from the first to the last.
         unsafe { launch!(self.queue, &self.kernels.gather_scores, config; &gather) }?;

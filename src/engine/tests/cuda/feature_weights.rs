@@ -1,22 +1,11 @@
 //! `feature_weights`: splits that are compared by weighted gains. The models are the CPU's, byte for byte.
 
+use crate::ranked::{of_several_outputs, partly_sparse, print_times, twice};
 use serde_json::{Value, json};
-use std::time::Instant;
-use taiga_engine::dataset::Quiet;
-use taiga_engine::dataset::labels::Labels;
-use taiga_engine::learners::boosting::fit;
 use taiga_testing::contract::table;
 use taiga_testing::devices::compare;
 use taiga_testing::gpu::{gpu, say};
-use taiga_testing::{Dice, POLICIES, Table, Wanted, params, params_with};
-
-/// A table with columns that stand in it twice, which tie where they have the same weight.
-fn twice(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
-    let mut t = table(rows, features, loss, seed);
-    let copies: Vec<Vec<f64>> = t.columns.iter().step_by(2).cloned().collect();
-    t.columns.extend(copies);
-    t
-}
+use taiga_testing::{Dice, POLICIES, params, params_with};
 
 /// Draws weights of most columns: none of two of them the same, or few different ones.
 fn weights(columns: usize, seed: u64) -> Value {
@@ -87,13 +76,7 @@ fn weights_however_features_are_searched() {
         }
     }
     for (case, policy) in (0..3).flat_map(|case| POLICIES.map(|policy| (case, policy))) {
-        let mut t = table(6_000, 4, "rmse", 3);
-        let mut dice = Dice::new(case);
-        // Some exclude each other, some do not.
-        let mut sparse =
-            |share: f64| -> Vec<f64> { (0..6_000).map(|_| if dice.chance(share) { 1.0 + dice.below(3) as f64 } else { 0.0 }).collect() };
-        t.columns.extend((0..60).map(|_| sparse(0.012)));
-        t.columns.extend((0..20).map(|k| (0..6_000).map(|i| (i % 20 == k) as u8 as f64).collect::<Vec<f64>>()));
+        let t = partly_sparse(case);
         let weights = weights(t.columns.len(), case);
         let p = params(json!({ "rounds": 3, "policy": policy, "feature_weights": weights, "extra_trees": case == 2 }));
         compare(&t, &p, &format!("sparse {case}, {policy}"));
@@ -111,13 +94,8 @@ fn weights_with_several_outputs() {
             .enumerate()
     {
         for (rows, policy) in [700, 12_000].into_iter().flat_map(|rows| POLICIES.map(|policy| (rows, policy))) {
-            let t = twice(rows, 5, "rmse", case as u64);
-            let y = t.y();
-            let codes = y.iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();
-            let classes = Table::classes(t.columns.clone(), codes, Labels::Integer((0..4).collect()));
-            let targets = (0..3).map(|k| (0..rows).map(|i| y[i] + 10f64.powi(k) * y[(i * 7 + k as usize) % rows]).collect()).collect();
-            let several = Table { target: Wanted::Several(targets), ..twice(rows, 5, "rmse", case as u64) };
-            let weights = weights(t.columns.len(), case as u64);
+            let [classes, several] = of_several_outputs(rows, case as u64);
+            let weights = weights(classes.columns.len(), case as u64);
             for strategy in ["one_tree", "tree_each"] {
                 let base = json!({ "policy": policy, "rounds": 3, "multi_strategy": strategy, "feature_weights": weights });
                 let p = params_with(base, more.clone());
@@ -132,19 +110,5 @@ fn weights_with_several_outputs() {
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
 fn timing_of_feature_weights() {
-    gpu();
-    if std::env::var_os("TAIGA_TIMING").is_none() {
-        return;
-    }
-    let t = table(1_000_000, 28, "logloss", 1);
-    for policy in POLICIES {
-        for more in [json!({}), json!({ "feature_weights": { "x0": 0 } }), json!({ "feature_weights": { "x0": 0.5 } })] {
-            for device in ["cuda", "cuda", "cpu"] {
-                let p = params_with(json!({ "loss": "logloss", "rounds": 100, "policy": policy, "device": device }), more.clone());
-                let begun = Instant::now();
-                fit(&t.input(), &p, &Quiet).expect("a fit");
-                say(&format!("{policy} {more} {device}: {:.3} s", begun.elapsed().as_secs_f64()));
-            }
-        }
-    }
+    print_times([json!({}), json!({ "feature_weights": { "x0": 0 } }), json!({ "feature_weights": { "x0": 0.5 } })]);
 }

@@ -14,6 +14,7 @@ mod linear;
 mod noise;
 mod numerics;
 mod predict;
+mod ranked;
 mod several_targets;
 mod shap;
 mod small_tables;

@@ -1,25 +1,14 @@
 //! `random_strength`: splits that are compared with noise on their scores. The models are the CPU's, byte for byte.
 
+use crate::ranked::{of_several_outputs, partly_sparse, print_times, twice};
 use serde_json::json;
-use std::time::Instant;
-use taiga_engine::dataset::Quiet;
-use taiga_engine::dataset::labels::Labels;
-use taiga_engine::learners::boosting::fit;
 use taiga_testing::contract::table;
 use taiga_testing::devices::{both, compare};
 use taiga_testing::gpu::{gpu, say};
-use taiga_testing::{Dice, POLICIES, Table, Wanted, params, params_with};
+use taiga_testing::{Dice, POLICIES, params, params_with};
 
 /// Fits with noise of several strengths: hardly any, some, and so much that features are chosen by nothing else.
 const STRENGTHS: [f64; 4] = [1e-9, 0.4, 3.0, 1e9];
-
-/// A table with columns that stand in it twice, which tie where there is no noise, and whose noise alone decides between them.
-fn twice(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
-    let mut t = table(rows, features, loss, seed);
-    let copies: Vec<Vec<f64>> = t.columns.iter().step_by(2).cloned().collect();
-    t.columns.extend(copies);
-    t
-}
 
 /// Proves equal bytes under every policy with what else chooses splits: shares of features, borders drawn at random, limits, constraints, rows that
 /// are drawn, weights; and that there is noise at all.
@@ -88,13 +77,7 @@ fn noise_however_features_are_searched() {
         }
     }
     for (case, policy) in (0..4).flat_map(|case| POLICIES.map(|policy| (case, policy))) {
-        let mut t = table(6_000, 4, "rmse", 3);
-        let mut dice = Dice::new(case);
-        // Some exclude each other, some do not.
-        let mut sparse =
-            |share: f64| -> Vec<f64> { (0..6_000).map(|_| if dice.chance(share) { 1.0 + dice.below(3) as f64 } else { 0.0 }).collect() };
-        t.columns.extend((0..60).map(|_| sparse(0.012)));
-        t.columns.extend((0..20).map(|k| (0..6_000).map(|i| (i % 20 == k) as u8 as f64).collect::<Vec<f64>>()));
+        let t = partly_sparse(case);
         let p = params(json!({ "rounds": 3, "policy": policy, "random_strength": STRENGTHS[case as usize], "extra_trees": case == 2 }));
         compare(&t, &p, &format!("sparse {case}, {policy}"));
     }
@@ -116,14 +99,7 @@ fn noise_with_several_outputs() {
     .enumerate()
     {
         for (rows, policy) in [700, 12_000].into_iter().flat_map(|rows| POLICIES.map(|policy| (rows, policy))) {
-            let t = twice(rows, 5, "rmse", case as u64);
-            let y = t.y();
-            let codes = y.iter().map(|y| (*y * 0.7 + 2.0).clamp(0.0, 3.0) as u32).collect();
-            let classes = Table::classes(t.columns.clone(), codes, Labels::Integer((0..4).collect()));
-            let mut several = twice(rows, 5, "rmse", case as u64);
-            several.target = Wanted::Several(
-                (0..3).map(|k| (0..rows).map(|i| y[i] + 10f64.powi(k) * y[(i * 7 + k as usize) % rows]).collect()).collect(),
-            );
+            let [classes, several] = of_several_outputs(rows, case as u64);
             for strategy in ["one_tree", "tree_each"] {
                 let base = json!({ "policy": policy, "rounds": 3, "seed": case, "multi_strategy": strategy, "random_strength": STRENGTHS[case % 4] });
                 let p = params_with(base, more.clone());
@@ -156,19 +132,5 @@ fn noise_in_units_of_far_apart_derivatives() {
 #[test]
 #[ignore = "needs a GPU: make test-cuda"]
 fn timing_of_noise_and_dropouts() {
-    gpu();
-    if std::env::var_os("TAIGA_TIMING").is_none() {
-        return;
-    }
-    let t = table(1_000_000, 28, "logloss", 1);
-    for policy in POLICIES {
-        for more in [json!({}), json!({ "random_strength": 1.0 }), json!({ "boosting": "dart" })] {
-            for device in ["cuda", "cuda", "cpu"] {
-                let p = params_with(json!({ "loss": "logloss", "rounds": 100, "policy": policy, "device": device }), more.clone());
-                let begun = Instant::now();
-                fit(&t.input(), &p, &Quiet).expect("a fit");
-                say(&format!("{policy} {more} {device}: {:.3} s", begun.elapsed().as_secs_f64()));
-            }
-        }
-    }
+    print_times([json!({}), json!({ "random_strength": 1.0 }), json!({ "boosting": "dart" })]);
 }
