@@ -1,11 +1,12 @@
 """How often intervals hold, how wide they are and what they cost, beside MAPIE's and hessboost's.
 
-python -m benchmarks.intervals [--splits 20] [--out FILE]
+python -m benchmarks.intervals [--splits 20] [--policy depthwise] [--out FILE]
 
 Real tables of benchmarks.default_tables, targets that are numbers, numeric features, at most 6,000 rows; three quarters
 train (a quarter of these calibrates), the rest is measured; the seed of the split is averaged over. MAPIE's estimators
 are polars-taiga's own of the same parameters, so that methods are compared and not trees; hessboost has trees of its
-own, 100 of depth 6 at the same rate. Needs `pip install mapie hessboost`; peers that are missing are left out.
+own, 100 of depth 6 at the same rate, which grow as ours do with `--policy depthwise`. Needs `pip install mapie hessboost`;
+peers that are missing are left out.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -28,9 +29,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ALPHA = 0.1
-ROUNDS = 100
-# That of our fits.
-RATE = {"eta": 0.1}
+# What our trees are fitted with; `--policy` adds to it.
+OURS: dict[str, Any] = {"rounds": 100}
+# The learning rate of our fits.
+HESSBOOST = {"eta": 0.1}
 TABLES = [
     ("AER", "CPSSW8"),
     ("AER", "CollegeDistance"),
@@ -50,7 +52,7 @@ Bounds = tuple[np.ndarray, np.ndarray]
 def ours(method: str) -> Callable[[pl.DataFrame, pl.DataFrame, np.ndarray, list[str]], Bounds]:
     def run(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, names: list[str]) -> Bounds:
         df = train.with_columns(held=pl.Series(held))
-        fit = tg.conformal("y", *names, alpha=ALPHA, method=method, calibration="held", rounds=ROUNDS)  # type: ignore[arg-type]
+        fit = tg.conformal("y", *names, alpha=ALPHA, method=method, calibration="held", **OURS)  # type: ignore[arg-type]
         fitted = df.lazy().select(fit).collect().item()
         out = test.lazy().select(tg.interval(fitted, *names, method=method, alpha=ALPHA)).collect().unnest("interval")  # type: ignore[arg-type]
         return out["lower"].to_numpy(), out["upper"].to_numpy()
@@ -66,7 +68,7 @@ def mapie_split(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, names
     from mapie.regression import SplitConformalRegressor
 
     x, y = arrays(train, names)
-    model = SplitConformalRegressor(tgs.GbdtRegressor(rounds=ROUNDS), confidence_level=1 - ALPHA, prefit=False)
+    model = SplitConformalRegressor(tgs.GbdtRegressor(**OURS), confidence_level=1 - ALPHA, prefit=False)
     model.fit(x[~held], y[~held]).conformalize(x[held], y[held])
     found = model.predict_interval(arrays(test, names)[0])[1]
     return found[:, 0, 0], found[:, 1, 0]
@@ -77,7 +79,7 @@ def mapie_cv_plus(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, nam
     from sklearn.model_selection import KFold
 
     folds = KFold(5, shuffle=True, random_state=0)
-    model = CrossConformalRegressor(tgs.GbdtRegressor(rounds=ROUNDS), confidence_level=1 - ALPHA, cv=folds)
+    model = CrossConformalRegressor(tgs.GbdtRegressor(**OURS), confidence_level=1 - ALPHA, cv=folds)
     model.fit_conformalize(*arrays(train, names))
     found = model.predict_interval(arrays(test, names)[0])[1]
     return found[:, 0, 0], found[:, 1, 0]
@@ -88,7 +90,7 @@ def mapie_cqr(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, names: 
 
     x, y = arrays(train, names)
     each = [
-        tgs.GbdtRegressor(loss="quantile", alpha=level, rounds=ROUNDS).fit(x[~held], y[~held])
+        tgs.GbdtRegressor(loss="quantile", alpha=level, **OURS).fit(x[~held], y[~held])
         for level in (ALPHA / 2, 1 - ALPHA / 2, 0.5)
     ]
     model = ConformalizedQuantileRegressor(each, confidence_level=1 - ALPHA, prefit=True)
@@ -102,7 +104,7 @@ def hessboost_split(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, n
     from hessboost.conformal import SplitConformal
 
     x, y = arrays(train, names)
-    model = hessboost.train({"objective": "reg:squarederror", **RATE}, hessboost.DMatrix(x[~held], y[~held]), ROUNDS)
+    model = hessboost.train({"objective": "reg:squarederror", **HESSBOOST}, hessboost.DMatrix(x[~held], y[~held]), OURS["rounds"])
     found = SplitConformal.calibrate(model, x[held], y[held], alpha=ALPHA)
     lower, upper = found.predict_interval(arrays(test, names)[0]).T
     return lower, upper
@@ -113,8 +115,8 @@ def hessboost_cqr(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, nam
     from hessboost.conformal import ConformalizedQuantile
 
     x, y = arrays(train, names)
-    params = {"objective": "reg:quantileerror", "quantile_alpha": [ALPHA / 2, 1 - ALPHA / 2], **RATE}
-    model = hessboost.train(params, hessboost.DMatrix(x[~held], y[~held]), ROUNDS)
+    params = {"objective": "reg:quantileerror", "quantile_alpha": [ALPHA / 2, 1 - ALPHA / 2], **HESSBOOST}
+    model = hessboost.train(params, hessboost.DMatrix(x[~held], y[~held]), OURS["rounds"])
     found = ConformalizedQuantile.calibrate_outputs(model, x[held], y[held], alpha=ALPHA)
     lower, upper = found.predict_interval(arrays(test, names)[0]).T
     return lower, upper
@@ -143,9 +145,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--splits", type=int, default=20)
     parser.add_argument("--methods", default="split,cv+,cqr")
+    parser.add_argument("--policy", default="symmetric")
     parser.add_argument("--out", type=Path, default=Path("build/benchmarks/intervals.jsonl"))
     args = parser.parse_args()
     args.out.parent.mkdir(parents=True, exist_ok=True)
+    OURS["policy"] = args.policy
     warnings.simplefilter("ignore")
     missing: set[str] = set()
     with args.out.open("w") as file:
