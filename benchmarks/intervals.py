@@ -5,8 +5,8 @@ python -m benchmarks.intervals [--splits 20] [--policy depthwise] [--out FILE]
 Real tables of benchmarks.default_tables, targets that are numbers, numeric features, at most 6,000 rows; three quarters
 train (a quarter of these calibrates), the rest is measured; the seed of the split is averaged over. MAPIE's estimators
 are polars-taiga's own of the same parameters, so that methods are compared and not trees; hessboost has trees of its
-own, 100 of depth 6 at the same rate, which grow as ours do with `--policy depthwise`. Needs `pip install mapie hessboost`;
-peers that are missing are left out.
+own, 100 of depth 6 at the same rate, which grow as ours do with `--policy depthwise`. Needs `pip install mapie
+hessboost`; peers that are missing are left out.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ def hessboost_split(train: pl.DataFrame, test: pl.DataFrame, held: np.ndarray, n
     from hessboost.conformal import SplitConformal
 
     x, y = arrays(train, names)
-    model = hessboost.train({"objective": "reg:squarederror", **HESSBOOST}, hessboost.DMatrix(x[~held], y[~held]), OURS["rounds"])
+    params = {"objective": "reg:squarederror", **HESSBOOST}
+    model = hessboost.train(params, hessboost.DMatrix(x[~held], y[~held]), OURS["rounds"])
     found = SplitConformal.calibrate(model, x[held], y[held], alpha=ALPHA)
     lower, upper = found.predict_interval(arrays(test, names)[0]).T
     return lower, upper

@@ -2,8 +2,8 @@
 
 Imports (a fresh process each: seconds and memory of its own), a fit of 500 rows x 10 with 100 trees of depth 6, a model
 loaded from its file, and predictions of 1, 100 and 1,000 rows by 100 such trees, beside the peers by their fastest call
-from Polars or NumPy; and `histogram` and `min_max` of 10^6 values by the device. The best of many calls, in
-microseconds where it says nothing else.
+from Polars or NumPy; the same of a model of 11 MB; and `histogram` and `min_max` of 10^6 values by the device. The best
+of many calls, in microseconds where it says nothing else.
 """
 
 from __future__ import annotations
@@ -76,6 +76,15 @@ def of_bytes(train: pl.DataFrame, rows: list[pl.DataFrame], _: Path) -> list[flo
     model = train.taiga.fit_gbdt(TARGET, pl.exclude(TARGET), rounds=TREES, depth=DEPTH, learning_rate=RATE).to_bytes()
     predict = tg.predict(pl.lit(model), *train.drop(TARGET).columns)
     return [np.nan, np.nan, *(best(lambda part=part: part.select(predict)) for part in rows)]
+
+
+def of_large(_: pl.DataFrame, rows: list[pl.DataFrame], folder: Path) -> list[float]:
+    """A model of 2,000 trees of 255 leaves."""
+    train, path = synthetic(50_000, 10), folder / "large"
+    model = train.taiga.fit_gbdt(TARGET, pl.exclude(TARGET), rounds=2_000, policy="leafwise", leaves=255)
+    model.save(path)
+    load = best(lambda: tg.Model.load(path))
+    return [np.nan, load, *(best(lambda part=part: model.predict(part)) for part in rows)]
 
 
 def of_xgboost(train: pl.DataFrame, rows: list[pl.DataFrame], folder: Path) -> list[float]:
@@ -152,7 +161,7 @@ def main() -> None:
     train = synthetic(500, 10)
     rows = [synthetic(n, 10, first_row=65_536) for n in (1, 100, 1_000)]
     print("\n| | fit of 500 rows, ms | load | predict 1 row | 100 | 1,000 |\n|---|---|---|---|---|---|")
-    libraries = [of_ours, of_bytes] + ([] if args.no_peers else [of_xgboost, of_lightgbm, of_catboost])
+    libraries = [of_ours, of_bytes, of_large] + ([] if args.no_peers else [of_xgboost, of_lightgbm, of_catboost])
     for library in libraries:
         with tempfile.TemporaryDirectory() as folder:
             try:

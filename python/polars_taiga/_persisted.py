@@ -5,19 +5,22 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from polars_taiga import _plugin
 from polars_taiga._files import write_whole
 
 if TYPE_CHECKING:
     import os
 
+    import polars as pl
     from typing_extensions import Self
 
 
 class Persisted:
     """A value that is made of its bytes, and is equal to others by them."""
 
-    __slots__ = ("_inner",)
+    __slots__ = ("_inner", "_known_literal")
     _inner: Any
+    _known_literal: pl.Expr
 
     # What it is, and the plugin's class that reads its bytes.
     _noun: ClassVar[str]
@@ -45,6 +48,18 @@ class Persisted:
         """Return its bytes."""
         data: bytes = self._inner.to_bytes()
         return data
+
+    def _label(self) -> str:
+        """What it is, in a line."""
+        raise NotImplementedError
+
+    def _literal(self) -> pl.Expr:
+        """The value as a literal of a query, which is made once: it holds all the bytes."""
+        try:
+            return self._known_literal
+        except AttributeError:
+            self._known_literal = _plugin.labelled(self._label(), self.to_bytes())
+            return self._known_literal
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from polars_taiga import _plugin, _taiga
+from polars_taiga import _taiga
 from polars_taiga._categories import category_series
 from polars_taiga._persisted import Persisted
 
@@ -113,10 +113,9 @@ class Encoder(Persisted):
             value = pl.DataFrame(fields).to_struct("value")
         return pl.DataFrame([labels, value])
 
-    def _literal(self) -> pl.Expr:
-        """The encoder as a literal of a query."""
+    def _label(self) -> str:
         columns = f"{len(self.features):,} column" + ("" if len(self.features) == 1 else "s")
-        return _plugin.labelled(f"encoder: {columns}", self.to_bytes())
+        return f"encoder: {columns}"
 
     def __repr__(self) -> str:
         """One line: what it encodes by which target, and how large it is."""

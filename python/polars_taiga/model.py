@@ -116,8 +116,7 @@ class Model(Persisted):
     _noun = "a model"
     _plugin_class = _taiga.Model
 
-    def _literal(self) -> pl.Expr:
-        """The model as a literal of a query."""
+    def _label(self) -> str:
         columns = f"{len(self.features):,} feature" + ("" if len(self.features) == 1 else "s")
         number = self._inner.trees()
         trees = (
@@ -125,7 +124,7 @@ class Model(Persisted):
             if self.learner != "sparse_lr"
             else self.params["optimizer"]
         )
-        return _plugin.labelled(f"{self.learner}: {trees}, {columns}", self.to_bytes())
+        return f"{self.learner}: {trees}, {columns}"
 
     @overload
     def predict(
