@@ -1,4 +1,4 @@
-"""Predictions in other engines: `python -m benchmarks.engines [--rows 1000000]`.
+"""Predictions in other engines: `python -m benchmarks.engines [--rows 1000000] [--only tg.predict,DuckDB]`.
 
 One model scores the same rows by `tg.predict`, by its functions in DuckDB and DataFusion, by ONNX Runtime, and by a
 frame that DuckDB gives Polars: tables in memory, the mean of the predictions as the result, the best of `--repeats`
@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=28)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--only", default="", help="the entries that have one of these texts, divided by commas")
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     os.environ["POLARS_MAX_THREADS"] = str(args.threads)
@@ -72,6 +73,7 @@ def main() -> None:
 
     results = Results(args.out or RESULTS / "engines.jsonl")
     rows, found = entries(args.rows, args.features, args.threads)
+    found = {name: run for name, run in found.items() if any(text in name for text in args.only.split(","))}
     best: dict[str, float] = {}
     processor: dict[str, float] = {}
     for _ in range(args.repeats):

@@ -1,10 +1,15 @@
-"""Models as SQL text: DuckDB and SQLite compute what `tg.predict` does, on rows on every border and beside it."""
+"""Models as SQL text: databases compute what `tg.predict` does, on rows on every border and beside it."""
 
 from __future__ import annotations
 
+import atexit
+import functools
+import importlib.util
 import re
+import shutil
 import sqlite3
 import sys
+import tempfile
 from typing import Any
 
 import duckdb
@@ -45,7 +50,45 @@ def in_sqlite(query: str, rows: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(cursor.fetchall(), schema=names_of_result, orient="row")
 
 
+@functools.cache
+def postgres() -> Any:
+    """A connection to a server of our own, which is gone when Python ends."""
+    import pgserver
+    import psycopg
+
+    folder = tempfile.mkdtemp()
+    server = pgserver.get_server(folder, cleanup_mode="delete")
+    connection = psycopg.connect(server.get_uri(), autocommit=True)
+
+    def end() -> None:
+        connection.close()
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(end)
+    return connection
+
+
+def in_postgres(query: str, rows: pl.DataFrame) -> pl.DataFrame:
+    kinds = {pl.Float64: "DOUBLE PRECISION", pl.Float32: "REAL", pl.Boolean: "BOOLEAN", pl.Datetime: "TIMESTAMP"}
+    types = ((name, dtype.is_integer(), dtype.base_type()) for name, dtype in rows.schema.items())
+    columns = ", ".join(f'"{name}" {"BIGINT" if whole else kinds.get(base, "TEXT")}' for name, whole, base in types)
+    with postgres().cursor() as cursor:
+        cursor.execute(f'CREATE TEMPORARY TABLE "the rows" ({columns})')
+        with cursor.copy('COPY "the rows" FROM STDIN') as copy:
+            for row in rows.rows():
+                copy.write_row(row)
+        cursor.execute(query)
+        names = [one.name for one in cursor.description]
+        found = pl.DataFrame(cursor.fetchall(), schema=names, orient="row", infer_schema_length=None)
+        cursor.execute('DROP TABLE "the rows"')
+    return found
+
+
 RUN = {"duckdb": in_duckdb, "sqlite": in_sqlite}
+# Its wheels are of some Pythons and systems alone.
+if importlib.util.find_spec("pgserver"):
+    RUN["postgres"] = in_postgres
 
 
 def check(model: tg.Model, df: pl.DataFrame, dialect: str, rows: int = 1_000) -> None:
@@ -70,8 +113,10 @@ def check(model: tg.Model, df: pl.DataFrame, dialect: str, rows: int = 1_000) ->
     assert found.columns == names
 
 
-@pytest.mark.parametrize("dialect", RUN)
+@pytest.mark.parametrize("dialect", ["duckdb", "sqlite", "postgres"])
 def test_databases_predict_what_we_do(dialect: str, models: dict[str, tg.Model], table: pl.DataFrame) -> None:
+    if dialect not in RUN:
+        pytest.skip("there is no pgserver for this Python and system")
     for model in models.values():
         check(model, table, dialect)
 
