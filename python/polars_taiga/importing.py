@@ -138,8 +138,8 @@ def _of_lightgbm(own: Any) -> tuple[bytes, Sequence[Any] | None]:
 
 def _of_catboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        own.save_model(str(path), format="json")
+        path = Path(folder) / "model.cbm"
+        own.save_model(str(path), format="cbm")
         # A cross-entropy's target is a share, and what it predicts is one.
         is_share = own.get_all_params().get("loss_function") == "CrossEntropy"
         labels = () if is_share else getattr(own, "classes_", ())

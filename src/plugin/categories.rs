@@ -55,7 +55,7 @@ pub fn check_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
     ))
 }
 
-/// Checks that a column of this type can hold fitted categories: `text`, `integers` or `Booleans`, as [`Categories::kind`] says.
+/// Checks that a column of this type can hold fitted categories, of the kind that [`Categories::kind`] says.
 ///
 /// # Errors
 /// If it can't, naming both.
@@ -72,9 +72,9 @@ pub fn check_kind(name: &str, dtype: &DataType, kind: &str) -> PolarsResult<()> 
 pub fn is_of_kind(dtype: &DataType, kind: &str) -> bool {
     match dtype {
         DataType::Null => true,
-        DataType::String | DataType::Categorical(..) | DataType::Enum(..) => kind == "text",
+        DataType::String | DataType::Categorical(..) | DataType::Enum(..) => matches!(kind, "text" | "text or integers"),
         DataType::Boolean => kind == "Booleans",
-        dtype => dtype.is_integer() && kind == "integers",
+        dtype => dtype.is_integer() && matches!(kind, "integers" | "text or integers"),
     }
 }
 
