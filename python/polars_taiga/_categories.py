@@ -20,10 +20,10 @@ def _integer_type(values: Sequence[Any]) -> Any:
 
 
 def category_series(name: str, kind: str, labels: Sequence[Any]) -> pl.Series:
-    """Labels of a kind (`text`, `integers`, `Booleans`, `text or integers`) as a column of String, of an integer type or
+    """Labels of a kind (`text`, `integers`, `Booleans`, `text, integers or Booleans`) as a column of String, of an integer type or
     of Boolean.
     """
-    known = {"text": pl.String, "text or integers": pl.String, "Booleans": pl.Boolean}
+    known = {"text": pl.String, "text, integers or Booleans": pl.String, "Booleans": pl.Boolean}
     dtype = known.get(kind) or _integer_type(labels)
     if kind == "integers" and dtype == pl.String:
         labels = [None if label is None else str(label) for label in labels]

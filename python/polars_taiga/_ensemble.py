@@ -322,10 +322,11 @@ def ensemble_of(function: str, model: Model) -> Ensemble | Linear:
     if model.learner == "sparse_lr":
         return _linear(function, model, data)
     for feature in data["features"]:
-        if feature.get("categories_are") == "text or integers":
+        if feature.get("categories_are") == "text, integers or Booleans":
             msg = (
                 f"{function}: the model of `{model.target}` knows the categories of `{feature['name']}` by a hash of their "
-                "text, as CatBoost does where it has statistics of several columns, which only tg.predict can"
+                "text, as CatBoost does, which only tg.predict can; where no statistic combines columns, "
+                "import_model(…, categories=) gives them names"
             )
             raise ValueError(msg)
     return _forest(model, data) if model.learner == "forest" else _boosted(model, data)

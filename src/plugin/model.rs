@@ -263,7 +263,7 @@ impl PyModel {
         list(py, borders.into_iter().map(|b| list(py, b)).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// What the model knows of a column's categories: their kind (`text`, `integers`, `Booleans`, `text or integers`), and they themselves in the order
+    /// What the model knows of a column's categories: their kind (`text`, `integers`, `Booleans`, `text, integers or Booleans`), and they themselves in the order
     /// of their codes, `None` for null. `None` for a column that is no categories, or that no split asks about.
     fn categories<'py>(&self, py: Python<'py>, column: &str) -> PyResult<Option<(&'static str, Bound<'py, PyList>)>> {
         let columns = self.model.columns();

@@ -11,6 +11,9 @@ use std::ops::Range;
 /// How many codes categories have that are known by a hash of 32 bits.
 const HASHES: usize = 1 << 32;
 
+/// The kind of values that are known by a hash, in words: see [`Categories::kind`].
+pub const HASHED: &str = "text, integers or Booleans";
+
 /// The label of each code, in the column's own kind of values. Where the column has nulls, the
 /// entry of null's code is a placeholder (empty text, 0, false).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,8 +24,9 @@ pub enum CategoryNames {
     Integer(Vec<i128>),
     /// Labels of Booleans.
     Boolean(Vec<bool>),
-    /// Labels of text, and of integers as their digits, of which a hash alone is known ([`crate::numerics::city::hash_of`]): any text is a category, and
-    /// its hash is its code. Here stand those texts that are known, each behind its hash, which ascend.
+    /// Labels of text, of integers as their digits and of Booleans as 0 and 1, of which a hash alone is known
+    /// ([`crate::numerics::city::hash_of`]): any text is a category, and its hash is its code. Here stand those texts that are known,
+    /// each behind its hash, which ascend.
     Hashed(Vec<(u32, String)>),
 }
 
@@ -56,13 +60,13 @@ impl Categories {
         matches!(self.labels, CategoryNames::Hashed(_))
     }
 
-    /// Returns what kind of values these are, in words: `text`, `integers`, `Booleans`, or `text or integers` where they are hashed.
+    /// Returns what kind of values these are, in words: `text`, `integers`, `Booleans`, or `text, integers or Booleans` where they are hashed.
     pub fn kind(&self) -> &'static str {
         match &self.labels {
             CategoryNames::Text(_) => "text",
             CategoryNames::Integer(_) => "integers",
             CategoryNames::Boolean(_) => "Booleans",
-            CategoryNames::Hashed(_) => "text or integers",
+            CategoryNames::Hashed(_) => HASHED,
         }
     }
 

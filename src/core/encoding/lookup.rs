@@ -10,8 +10,8 @@ use crate::parallel::interrupt;
 /// Values that are hashed between two looks whether the codes are still wanted.
 const HASHED_AT_ONCE: usize = 1 << 12;
 
-/// Categories with a table from label to code. Values that are not among them have no code; where codes are hashes, every text and
-/// every integer has one.
+/// Categories with a table from label to code. Values that are not among them have no code; where codes are hashes, every value
+/// has one.
 ///
 /// ```
 /// use taiga_core::encoding::{Categories, CategoryNames, Lookup};
@@ -161,6 +161,8 @@ impl Lookup {
     pub fn boolean(&self, value: bool) -> Option<u32> {
         match &self.categories.labels {
             CategoryNames::Boolean(v) => self.slots.find(self.hash.integer(value as i128), |c| v[c as usize] == value),
+            // CatBoost reads them as 0 and 1.
+            CategoryNames::Hashed(_) => Some(city::hash_of_integer(value.into())),
             _ => None,
         }
     }

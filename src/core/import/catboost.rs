@@ -341,6 +341,11 @@ fn hashed(labels: Vec<LabelIn>) -> std::result::Result<Vec<(u32, LabelIn)>, Stri
     Ok(out)
 }
 
+/// Whether a label is a text that an integer is written as.
+fn is_of_digits(label: &LabelIn) -> bool {
+    matches!(label, LabelIn::Text(text) if text.parse::<i128>().is_ok_and(|x| x.to_string() == *text))
+}
+
 /// The hash that null gets: the largest that is none of these, as an unknown category.
 fn hash_of_null(known: &HashSet<u32>) -> u32 {
     (0..=u32::MAX).rev().find(|hash| !known.contains(hash)).unwrap_or(u32::MAX)
@@ -386,7 +391,9 @@ impl<'f> Tests<'f> {
                 None => names.iter().filter(|(hash, _)| known.contains(hash)).cloned().collect(),
             };
             let of_name: HashSet<u32> = named.iter().map(|(hash, _)| *hash).collect();
-            if info.ctrs.iter().any(|ctr| ctr.combines(at)) || !known.is_subset(&of_name) {
+            // Texts that are all digits may have been integers, or Booleans: the file does not say.
+            let may_be_numbers = !is_told && !named.is_empty() && named.iter().all(|(_, label)| is_of_digits(label));
+            if may_be_numbers || info.ctrs.iter().any(|ctr| ctr.combines(at)) || !known.is_subset(&of_name) {
                 of.null_hash = Some(hash_of_null(&known));
                 of.categories = Some(named.into_iter().map(|(_, label)| label).collect());
                 continue;

@@ -3,7 +3,7 @@
 //! What is read is taken apart into the fields of a model, in memory in proportion to the text, and then checked as bytes are
 //! (`validate`): a text from anywhere makes a valid model or an error.
 
-use crate::column::categories::{Categories, CategoryNames};
+use crate::column::categories::{Categories, CategoryNames, HASHED};
 use crate::column::{FeatureType, TimeUnit};
 use crate::dataset::Labels;
 use crate::error::{Error, Result};
@@ -134,9 +134,6 @@ impl FeatureIn {
         Ok(Feature { name: self.name, dtype, borders: numbers(self.borders), categories })
     }
 }
-
-/// What categories are that are known by hashes.
-const HASHED: &str = "text or integers";
 
 /// Makes the categories of a column that are known by hashes, of which these texts are known.
 fn hashed(column: &str, names: Vec<Option<String>>, null: Option<u32>) -> Result<Categories> {

@@ -34,7 +34,7 @@
 //! `(first * categories of the second + second) * …`; its value is `(sum * unit + prior) / (n + 1)`,
 //! for a "counter" `(n + prior) / (largest n + 1)`, and n and sum are 0 for what the table lacks.
 //!
-//! Categories that are "text or integers" are known by a hash of their text, the lower half of the first version of CityHash64: a
+//! Categories that are "text, integers or Booleans" are known by a hash of their text, the lower half of the first version of CityHash64: a
 //! category is its hash, and "categories" are those texts that are known. "hashed" finds a row's hash among the keys of its table: of
 //! `h = 0` and each of its parts `p` in order `h = m * (h + m * p)` modulo 2^64 with `m = 0x4906ba494954cb65`, where `p` is the hash of
 //! the column's category as a signed number of 32 bits, or 1 where the row goes right at the split that is named, else 0.
