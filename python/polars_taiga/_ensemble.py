@@ -324,8 +324,8 @@ def ensemble_of(function: str, model: Model) -> Ensemble | Linear:
     for feature in data["features"]:
         if feature.get("categories_are") == "text, integers or Booleans":
             msg = (
-                f"{function}: the model of `{model.target}` knows the categories of `{feature['name']}` by a hash of their "
-                "text, as CatBoost does, which only tg.predict can; where no statistic combines columns, "
+                f"{function}: the model of `{model.target}` knows the categories of `{feature['name']}` by a hash of "
+                "their text, as CatBoost does, which only tg.predict can; where no statistic combines columns, "
                 "import_model(…, categories=) gives them names"
             )
             raise ValueError(msg)
