@@ -1,6 +1,8 @@
 """How long imported models take to predict, and the libraries that they come from: `python -m benchmarks.imported`.
 
 500 trees each, all cores of this process; the best of three runs, from a Polars frame here, from NumPy's array there.
+CatBoost's model of categories has statistics of combinations of four columns of text; it predicts from pandas' frame,
+and from a `Pool` that is made beforehand.
 With `--device cuda` XGBoost and CatBoost predict on the GPU as well; the others are not run.
 """
 
@@ -80,6 +82,32 @@ def peers(x: Any, device: str, only: list[str]) -> dict[str, tuple[object, Calla
     return {name: make() for name, make in makers.items() if not only or any(word in name for word in only)}
 
 
+def of_categories(rows: int, device: str) -> None:
+    """Print the rows of CatBoost's model with statistics of combinations of columns of text."""
+    import catboost
+
+    threads, rng = len(os.sched_getaffinity(0)), np.random.default_rng(2)
+    sizes = {"city": 2_000, "job": 60, "shop": 300, "kind": 12}
+    made = {name: rng.zipf(1.3, rows) % size for name, size in sizes.items()}
+    columns: dict[str, Any] = {f"x{i}": rng.normal(size=rows).astype(np.float32) for i in range(4)}
+    score = sum((code % 7) * (columns["x0"] > 0) for code in made.values()) + columns["x1"] + rng.normal(size=rows)
+    frame = pl.DataFrame({**columns, **{name: [f"{name} {code}" for code in codes] for name, codes in made.items()}})
+    given = frame.to_pandas()
+    fitted = catboost.CatBoostRegressor(
+        iterations=TREES, depth=6, verbose=False, thread_count=threads, allow_writing_files=False
+    ).fit(catboost.Pool(given[:TRAINING], score[:TRAINING], cat_features=list(sizes)))
+    start = time.perf_counter()
+    model = tg.import_model(fitted)
+    read = time.perf_counter() - start
+    here, ours = best(lambda: model.predict(frame, device=device))
+    pool = catboost.Pool(given, cat_features=list(sizes))
+    for name, source in (("pandas", given), ("Pool", pool)):
+        there, theirs = best(lambda source=source: fitted.predict(source, thread_count=threads))  # type: ignore[misc]
+        apart = float(np.abs(ours.to_numpy() - theirs).max())
+        what = f"CatBoost, 4 columns of text, from {name}"
+        print(f"| {what} | {there:.2f} | {here:.2f} | {there / here:.2f} | {apart:.0e} | {read:.2f} |", flush=True)
+
+
 def main() -> None:
     """Print a table, a row a library."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -99,6 +127,8 @@ def main() -> None:
         there, theirs = best(run)
         apart = float(np.abs(ours.to_numpy() - theirs).max())
         print(f"| {name} | {there:.2f} | {here:.2f} | {there / here:.2f} | {apart:.0e} | {read:.2f} |", flush=True)
+    if not args.only or "categories" in args.only:
+        of_categories(args.rows, args.device)
 
 
 if __name__ == "__main__":

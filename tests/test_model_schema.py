@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import catboost
 import jsonschema_rs
 import polars as pl
 import polars_taiga as tg
@@ -44,6 +45,17 @@ def test_kept_fits_are_as_the_schema_says() -> None:
     assert {name: found for name, model in models.items() if (found := faults(model.to_json()))} == {}
 
 
+def imported() -> tg.Model:
+    """A model of another library that finds statistics of combinations by hashes."""
+    df = table(400).select("a", "city", "color").drop_nulls()
+    y = df["city"].str.slice(4).cast(int) % 3 + df["color"].str.len_bytes() % 2 * (df["a"] > 0.5)
+    params = {"iterations": 8, "verbose": 0, "allow_writing_files": False, "one_hot_max_size": 4}
+    rows = catboost.Pool(df.to_pandas(), y.to_numpy(), cat_features=["city", "color"])
+    model = tg.import_model(catboost.CatBoost(params).fit(rows), categories={"city": df["city"].unique().to_list()})
+    assert all(word in model.to_json() for word in ('"hashed"', '"category_of"', '"missing"', '"null"'))
+    return model
+
+
 def some() -> dict[str, tg.Model]:
     """Models with what kept fits have not: receipts, metadata, structs, several curves, values out of bag."""
     df = table(400).with_row_index("key")
@@ -59,6 +71,7 @@ def some() -> dict[str, tg.Model]:
         "words": df.select("binary", w=pl.concat_list("color", "city")).taiga.fit_sparse_lr(
             "binary", "w", hash_bits=10
         ),
+        "imported": imported(),
     }
 
 

@@ -155,6 +155,31 @@ extern "C" __global__ void extend_keys(uint64_t rows, const uint32_t* codes, uin
     }
 }
 
+// The hash of a combination with one more part (src/core/learners/boosting/model/mod.rs, `extend_hash`).
+__device__ __forceinline__ uint64_t extended_hash(uint64_t hash, uint64_t part) {
+    constexpr uint64_t multiplier = 0x4906ba494954cb65ull;
+    return multiplier * (hash + multiplier * part);
+}
+
+// One part more of the combinations' hashes: the codes of a column, which count as signed.
+extern "C" __global__ void extend_hashes(uint64_t rows, const uint32_t* codes, uint32_t is_first, uint64_t* keys) {
+    for (uint64_t row = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; row < rows;
+         row += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        const int64_t part = static_cast<int32_t>(codes[row]);
+        keys[row] = extended_hash(is_first ? 0 : keys[row], static_cast<uint64_t>(part));
+    }
+}
+
+// The same by whether rows go right at a test of the codes of its slot.
+extern "C" __global__ void extend_hashes_by_test(uint64_t rows, const uint8_t* codes, uint32_t shift, uint32_t above, uint32_t is_first,
+                                                 uint64_t* keys) {
+    for (uint64_t row = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; row < rows;
+         row += gridDim.x * static_cast<uint64_t>(blockDim.x)) {
+        const uint32_t right = ((codes[row] - shift) & 0xff) > above;
+        keys[row] = extended_hash(is_first ? 0 : keys[row], right);
+    }
+}
+
 // The place of each row's key among those of the table, which ascend; their number for what the table has not.
 extern "C" __global__ void entries_of_keys(uint64_t rows, const uint64_t* keys, const uint64_t* table, uint32_t len, uint32_t* entries) {
     for (uint64_t row = blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x; row < rows;

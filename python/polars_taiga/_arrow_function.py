@@ -23,6 +23,7 @@ _TYPES: dict[str, pl.DataType] = {
     "numeric": _NUMBER,
     "categorical": pl.String(),
     "text": pl.String(),
+    "text, integers or Booleans": pl.String(),
     "integers": pl.Int64(),
     "Booleans": pl.Boolean(),
     "date": pl.Date(),

@@ -20,8 +20,11 @@ def _integer_type(values: Sequence[Any]) -> Any:
 
 
 def category_series(name: str, kind: str, labels: Sequence[Any]) -> pl.Series:
-    """Labels of a kind (`text`, `integers` or `Booleans`) as a column of String, of an integer type or of Boolean."""
-    dtype = {"text": pl.String, "Booleans": pl.Boolean}.get(kind) or _integer_type(labels)
+    """Labels of a kind (`text`, `integers`, `Booleans`, or all three) as a column of String, of an integer type or of
+    Boolean; of all three as text.
+    """
+    known = {"text": pl.String, "text, integers or Booleans": pl.String, "Booleans": pl.Boolean}
+    dtype = known.get(kind) or _integer_type(labels)
     if kind == "integers" and dtype == pl.String:
         labels = [None if label is None else str(label) for label in labels]
     return pl.Series(name, labels, dtype=dtype)

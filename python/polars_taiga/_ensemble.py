@@ -316,11 +316,19 @@ def ensemble_of(function: str, model: Model) -> Ensemble | Linear:
     Raises
     ------
     ValueError
-        For a model of lists of features, which has no columns.
+        For a model of lists of features, which has no columns, and one that knows categories by hashes.
     """
     data = json.loads(model.to_json())
     if model.learner == "sparse_lr":
         return _linear(function, model, data)
+    for feature in data["features"]:
+        if feature.get("categories_are") == "text, integers or Booleans":
+            msg = (
+                f"{function}: the model of `{model.target}` knows the categories of `{feature['name']}` by a hash of "
+                "their text, as CatBoost does, which only tg.predict can; where no statistic combines columns, "
+                "import_model(…, categories=) gives them names"
+            )
+            raise ValueError(msg)
     return _forest(model, data) if model.learner == "forest" else _boosted(model, data)
 
 

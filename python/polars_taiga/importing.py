@@ -45,9 +45,10 @@ def import_model(
     features
         The columns' names, in the order in which the library knows them; default those that it tells, else `f0`, `f1`.
     categories
-        Of columns of categories, by name, the categories in the order of the numbers that the library gave them (of
-        CatBoost, in any order). Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas);
-        else columns are of these numbers.
+        Of columns of categories, by name, the categories in the order of the numbers that the library gave them.
+        Default those that the file tells (XGBoost since 3.1, LightGBM's of pandas); else columns are of these numbers.
+        CatBoost's are known by a hash of their text, so none need be told; those that are, in any order, have names in
+        the model, which can then be exported if no statistic combines columns.
     classes
         The class labels in the library's order; default those of an estimator, else 0, 1, …
     target
@@ -138,8 +139,8 @@ def _of_lightgbm(own: Any) -> tuple[bytes, Sequence[Any] | None]:
 
 def _of_catboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
     with TemporaryDirectory() as folder:
-        path = Path(folder) / "model.json"
-        own.save_model(str(path), format="json")
+        path = Path(folder) / "model.cbm"
+        own.save_model(str(path), format="cbm")
         # A cross-entropy's target is a share, and what it predicts is one.
         is_share = own.get_all_params().get("loss_function") == "CrossEntropy"
         labels = () if is_share else getattr(own, "classes_", ())

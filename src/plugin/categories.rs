@@ -10,7 +10,7 @@ use arrow2::array::{Array, Utf8ViewArray};
 use polars::prelude::*;
 use rayon::prelude::*;
 use std::ops::Range;
-use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames, Codes, Texts, UncodedCategories};
+use taiga_engine::column::categories::{Categories, CategoryColumn, CategoryNames, Codes, HASHED, Texts, UncodedCategories};
 use taiga_engine::column::distinct::Chunks;
 use taiga_engine::dataset::positions::{PositionLabels, Positions};
 use taiga_engine::encoding::Lookup;
@@ -55,7 +55,7 @@ pub fn check_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
     ))
 }
 
-/// Checks that a column of this type can hold fitted categories: `text`, `integers` or `Booleans`, as [`Categories::kind`] says.
+/// Checks that a column of this type can hold fitted categories, of the kind that [`Categories::kind`] says.
 ///
 /// # Errors
 /// If it can't, naming both.
@@ -72,6 +72,7 @@ pub fn check_kind(name: &str, dtype: &DataType, kind: &str) -> PolarsResult<()> 
 pub fn is_of_kind(dtype: &DataType, kind: &str) -> bool {
     match dtype {
         DataType::Null => true,
+        dtype if kind == HASHED => is_category(dtype),
         DataType::String | DataType::Categorical(..) | DataType::Enum(..) => kind == "text",
         DataType::Boolean => kind == "Booleans",
         dtype => dtype.is_integer() && kind == "integers",

@@ -74,13 +74,14 @@ fn try_list<'py, T: IntoPyObject<'py>>(py: Python<'py>, values: impl IntoIterato
     Ok(list)
 }
 
-/// Categories in the order of their codes, `None` for null.
+/// Categories in the order of their codes, `None` for null; where codes are hashes, those whose text is known.
 pub fn python_categories<'py>(py: Python<'py>, categories: &Categories) -> PyResult<Bound<'py, PyList>> {
     let is_null = |code: usize| categories.null == Some(code as u32);
     match &categories.labels {
         CategoryNames::Text(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(x))),
         CategoryNames::Integer(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
         CategoryNames::Boolean(v) => list(py, v.iter().enumerate().map(|(i, x)| (!is_null(i)).then_some(*x))),
+        CategoryNames::Hashed(v) => list(py, v.iter().map(|(_, text)| text)),
     }
 }
 
@@ -262,7 +263,7 @@ impl PyModel {
         list(py, borders.into_iter().map(|b| list(py, b)).collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// What the model knows of a column's categories: their kind (`text`, `integers` or `Booleans`), and they themselves in the order
+    /// What the model knows of a column's categories: their kind (`text`, `integers`, `Booleans`, `text, integers or Booleans`), and they themselves in the order
     /// of their codes, `None` for null. `None` for a column that is no categories, or that no split asks about.
     fn categories<'py>(&self, py: Python<'py>, column: &str) -> PyResult<Option<(&'static str, Bound<'py, PyList>)>> {
         let columns = self.model.columns();

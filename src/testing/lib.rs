@@ -9,6 +9,7 @@ pub mod devices;
 pub mod forest;
 #[cfg(feature = "cuda")]
 pub mod gpu;
+pub mod hashed;
 pub mod linear;
 pub mod model;
 pub mod naive;

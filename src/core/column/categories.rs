@@ -8,6 +8,12 @@ use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// How many codes categories have that are known by a hash of 32 bits.
+const HASHES: usize = 1 << 32;
+
+/// The kind of values that are known by a hash, in words: see [`Categories::kind`].
+pub const HASHED: &str = "text, integers or Booleans";
+
 /// The label of each code, in the column's own kind of values. Where the column has nulls, the
 /// entry of null's code is a placeholder (empty text, 0, false).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,10 +24,14 @@ pub enum CategoryNames {
     Integer(Vec<i128>),
     /// Labels of Booleans.
     Boolean(Vec<bool>),
+    /// Labels of text, of integers as their digits and of Booleans as 0 and 1, of which a hash alone is known
+    /// ([`crate::numerics::city::hash_of`]): any text is a category, and its hash is its code. Here stand those texts that are known,
+    /// each behind its hash, which ascend.
+    Hashed(Vec<(u32, String)>),
 }
 
 /// The distinct values of a categorical column in order of first appearance, null among them
-/// where it occurs. A value's place is its code.
+/// where it occurs. A value's place is its code, unless codes are hashes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Categories {
     pub labels: CategoryNames,
@@ -36,6 +46,7 @@ impl Categories {
             CategoryNames::Text(v) => v.len(),
             CategoryNames::Integer(v) => v.len(),
             CategoryNames::Boolean(v) => v.len(),
+            CategoryNames::Hashed(_) => HASHES,
         }
     }
 
@@ -44,12 +55,18 @@ impl Categories {
         self.len() == 0
     }
 
-    /// Returns what kind of values these are, in words: `text`, `integers` or `Booleans`.
+    /// Returns whether codes are hashes of labels.
+    pub fn are_hashed(&self) -> bool {
+        matches!(self.labels, CategoryNames::Hashed(_))
+    }
+
+    /// Returns what kind of values these are, in words: `text`, `integers`, `Booleans`, or `text, integers or Booleans` where they are hashed.
     pub fn kind(&self) -> &'static str {
         match &self.labels {
             CategoryNames::Text(_) => "text",
             CategoryNames::Integer(_) => "integers",
             CategoryNames::Boolean(_) => "Booleans",
+            CategoryNames::Hashed(_) => HASHED,
         }
     }
 
@@ -66,7 +83,7 @@ impl Categories {
         (all, codes)
     }
 
-    /// Returns the label of `code`, written out; `null` for null.
+    /// Returns the label of `code`, written out; `null` for null, and `#` with the code for a hash whose text is not known.
     pub fn name(&self, code: u32) -> String {
         if self.null == Some(code) {
             return "null".into();
@@ -75,6 +92,17 @@ impl Categories {
             CategoryNames::Text(v) => v[code as usize].clone(),
             CategoryNames::Integer(v) => v[code as usize].to_string(),
             CategoryNames::Boolean(v) => v[code as usize].to_string(),
+            CategoryNames::Hashed(_) => self.text(code).map_or_else(|| format!("#{code}"), str::to_owned),
+        }
+    }
+
+    /// Returns the label of `code` where it is a text, and known.
+    pub fn text(&self, code: u32) -> Option<&str> {
+        match &self.labels {
+            _ if self.null == Some(code) => None,
+            CategoryNames::Text(v) => v.get(code as usize).map(String::as_str),
+            CategoryNames::Hashed(v) => v.binary_search_by_key(&code, |known| known.0).ok().map(|at| v[at].1.as_str()),
+            CategoryNames::Integer(_) | CategoryNames::Boolean(_) => None,
         }
     }
 }

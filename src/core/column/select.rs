@@ -121,6 +121,10 @@ impl OwnedColumn {
 
 /// Returns the rows `rows` of a column of categories, with those categories that occur among them.
 pub fn of_categories(name: &str, codes: &[u32], categories: &Categories, rows: &[usize]) -> CategoryColumn {
+    if categories.are_hashed() {
+        let codes = rows.iter().map(|row| codes[*row]).collect();
+        return CategoryColumn { name: name.into(), codes, categories: categories.clone() };
+    }
     let mut number = vec![u32::MAX; categories.len()];
     let mut occur = vec![];
     let renumbered = rows.iter().map(|row| {
@@ -136,6 +140,7 @@ pub fn of_categories(name: &str, codes: &[u32], categories: &Categories, rows: &
         CategoryNames::Text(v) => CategoryNames::Text(occur.iter().map(|c| v[*c].clone()).collect()),
         CategoryNames::Integer(v) => CategoryNames::Integer(occur.iter().map(|c| v[*c]).collect()),
         CategoryNames::Boolean(v) => CategoryNames::Boolean(occur.iter().map(|c| v[*c]).collect()),
+        CategoryNames::Hashed(v) => CategoryNames::Hashed(v.clone()),
     };
     let null = categories.null.map(|code| number[code as usize]).filter(|number| *number != u32::MAX);
     CategoryColumn { name: name.into(), codes, categories: Categories { labels, null } }

@@ -224,6 +224,8 @@ impl TargetEncoder {
             CategoryNames::Text(labels) => labels.iter().map(|label| lookup.text(label).unwrap_or(unseen)).collect(),
             CategoryNames::Integer(labels) => labels.iter().map(|label| lookup.integer(*label).unwrap_or(unseen)).collect(),
             CategoryNames::Boolean(labels) => labels.iter().map(|label| lookup.boolean(*label).unwrap_or(unseen)).collect(),
+            // A column of a table has labels.
+            CategoryNames::Hashed(_) => vec![],
         };
         if let Some(null) = own.categories.null {
             map[null as usize] = lookup.null().unwrap_or(unseen);

@@ -3,10 +3,15 @@
 use crate::column::categories::{Categories, CategoryNames};
 use crate::column::distinct::{BATCH, Slots, WARM};
 use crate::error::{Error, Result};
+use crate::numerics::city;
 use crate::numerics::hash::Seeded;
 use crate::parallel::interrupt;
 
-/// Categories with a table from label to code. Values that are not among them have no code.
+/// Values that are hashed between two looks whether the codes are still wanted.
+const HASHED_AT_ONCE: usize = 1 << 12;
+
+/// Categories with a table from label to code. Values that are not among them have no code; where codes are hashes, every value
+/// has one.
 ///
 /// ```
 /// use taiga_core::encoding::{Categories, CategoryNames, Lookup};
@@ -27,8 +32,15 @@ impl Lookup {
     /// Returns the table of these categories.
     ///
     /// # Errors
-    /// [`Error::Data`] when a label stands twice, or null's code is not among the codes.
+    /// [`Error::Data`] when a label stands twice, null's code is not among the codes, or hashes are not those of the texts that are known, or give null no code.
     pub fn new(categories: Categories) -> Result<Self> {
+        if let CategoryNames::Hashed(known) = &categories.labels {
+            let ascend = known.windows(2).all(|w| w[0].0 < w[1].0) && known.iter().all(|(hash, text)| city::hash_of(text) == *hash);
+            if categories.null.is_none() || !ascend {
+                return Err(Error::Data("the hashes of its categories are not those of their texts, or null has none".into()));
+            }
+            return Ok(Lookup { categories, slots: Slots::default(), hash: Seeded::default() });
+        }
         let n = categories.len();
         if n >= u32::MAX as usize || categories.null.is_some_and(|null| null as usize >= n) {
             return Err(Error::Data(format!("null is category {:?} of {n}", categories.null)));
@@ -48,6 +60,7 @@ impl Lookup {
                     let hash = |c: u32| seeded.integer(v[c as usize] as i128);
                     slots.find_or_insert(hash(code), |c| v[c as usize] == v[code as usize], hash, || code)
                 }
+                CategoryNames::Hashed(_) => code,
             };
             if found != code {
                 return Err(Error::Data(format!("the category {:?} stands twice", categories.name(code))));
@@ -66,6 +79,7 @@ impl Lookup {
     pub fn text(&self, value: &str) -> Option<u32> {
         match &self.categories.labels {
             CategoryNames::Text(v) => self.slots.find(self.hash.text(value), |c| v[c as usize] == value),
+            CategoryNames::Hashed(_) => Some(city::hash_of(value)),
             _ => None,
         }
     }
@@ -75,22 +89,41 @@ impl Lookup {
     pub fn integer(&self, value: i128) -> Option<u32> {
         match &self.categories.labels {
             CategoryNames::Integer(v) => self.slots.find(self.hash.integer(value), |c| v[c as usize] == value),
+            CategoryNames::Hashed(_) => Some(city::hash_of_integer(value)),
             _ => None,
         }
     }
 
     /// Appends the code of each text, null's for `None`, `unseen` for what is not among them.
     pub fn extend_texts<'a>(&self, values: impl Iterator<Item = Option<&'a str>>, unseen: u32, out: &mut Vec<u32>) {
-        let CategoryNames::Text(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
+        let labels = match &self.categories.labels {
+            CategoryNames::Text(labels) => labels,
+            CategoryNames::Hashed(_) => return self.extend_hashes(values, city::hash_of, unseen, out),
+            _ => return out.extend(values.map(|_| unseen)),
+        };
         let touch = |c: u32| labels[c as usize].as_bytes().first().copied().unwrap_or_default().into();
         self.extend(values, |value| self.hash.text(value), touch, |value, c| labels[c as usize] == *value, unseen, out);
     }
 
     /// Appends the code of each integer, likewise.
     pub fn extend_integers(&self, values: impl Iterator<Item = Option<i128>>, unseen: u32, out: &mut Vec<u32>) {
-        let CategoryNames::Integer(labels) = &self.categories.labels else { return out.extend(values.map(|_| unseen)) };
+        let labels = match &self.categories.labels {
+            CategoryNames::Integer(labels) => labels,
+            CategoryNames::Hashed(_) => return self.extend_hashes(values, city::hash_of_integer, unseen, out),
+            _ => return out.extend(values.map(|_| unseen)),
+        };
         let touch = |c: u32| labels[c as usize] as u64;
         self.extend(values, |value| self.hash.integer(*value), touch, |value, c| labels[c as usize] == *value, unseen, out);
+    }
+
+    /// Appends the hash of each value.
+    fn extend_hashes<V>(&self, mut values: impl Iterator<Item = Option<V>>, hash: impl Fn(V) -> u32, unseen: u32, out: &mut Vec<u32>) {
+        let (null, mut before) = (self.null().unwrap_or(unseen), usize::MAX);
+        while before != out.len() {
+            interrupt::poll();
+            before = out.len();
+            out.extend(values.by_ref().take(HASHED_AT_ONCE).map(|value| value.map_or(null, &hash)));
+        }
     }
 
     /// Some rows at a time: all read what their searches will read, so that they wait for memory
@@ -128,6 +161,8 @@ impl Lookup {
     pub fn boolean(&self, value: bool) -> Option<u32> {
         match &self.categories.labels {
             CategoryNames::Boolean(v) => self.slots.find(self.hash.integer(value as i128), |c| v[c as usize] == value),
+            // CatBoost reads them as 0 and 1.
+            CategoryNames::Hashed(_) => Some(city::hash_of_integer(value.into())),
             _ => None,
         }
     }

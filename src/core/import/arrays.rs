@@ -68,7 +68,8 @@ struct TreeIn {
 pub fn read_json(text: &str, told: Told) -> Result<Imported> {
     let file: File = serde_json::from_str(text).map_err(|e| fault("arrays", format!("the JSON can't be read: {e}")))?;
     let (loss, is_f32) = (named::<LossKind>("loss", &file.loss)?, file.is_f32);
-    let column = |c: ColumnIn| ForeignColumn { name: c.name, is_categorical: c.is_categorical, categories: c.categories };
+    let column =
+        |c: ColumnIn| ForeignColumn { is_categorical: c.is_categorical, categories: c.categories, ..ForeignColumn::numeric(c.name) };
     let made =
         file.trees.into_iter().enumerate().map(|(t, tree)| tree.tree(is_f32).map_err(|what| fault("arrays", format!("tree {t}: {what}"))));
     let (library, version) = file.library.split_once(' ').unwrap_or((&file.library, ""));
@@ -80,6 +81,7 @@ pub fn read_json(text: &str, told: Told) -> Result<Imported> {
         params: BoostingParams::default(),
         predicts: if file.classes { Predicts::Classes } else { Predicts::Numbers },
         columns: file.columns.into_iter().map(column).collect(),
+        hashes: Default::default(),
         start: file.start,
         trees: made.collect::<Result<_>>()?,
         rows: file.rows,

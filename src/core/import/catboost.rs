@@ -1,22 +1,25 @@
 //! Models of CatBoost in JSON, or in its binary format ([`cbm`]).
 //!
 //! Values are rounded to f32 and compared with f32 borders; missing ones go left or right by the column (`nan_value_treatment`). The file knows
-//! categories by a hash of their text ([`city`]); what texts these are it tells where it was saved with `pool=`, else who reads it does. A statistic of a single column
-//! is a number for each category, so a split by it is a set of categories, and stands in our model as one. Those of several columns are
-//! an error.
+//! categories by a hash of their text ([`city`](crate::numerics::city)); what texts these are it tells where it was saved with `pool=`, else who
+//! reads it may. Of a column all of whose texts are known, and that stands in no combination, a statistic ([`statistics`]) is a number
+//! for each category: a split by it is a set of categories, and stands in our model as one. Other columns are known by hashes in our
+//! model as well, and their statistics are found by hashes of combinations.
 
 mod cbm;
-mod city;
+mod statistics;
 
-use super::foreign::{Foreign, ForeignColumn, ForeignTree, Predicts, RawNode, Shape, Test};
+use super::foreign::{Foreign, ForeignColumn, ForeignHashes, ForeignPart, ForeignStatistic, ForeignTree, Predicts, RawNode, Shape, Test};
 use super::rounding::border_at_most;
 use super::{Imported, Told, fault};
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
+use crate::numerics::city;
 use crate::objective::Alpha;
 use serde::Deserialize;
+use statistics::{CtrIn, Element, Table, Tables, of_one, only_category};
 use std::collections::{HashMap, HashSet};
 
 const LIBRARY: &str = "CatBoost";
@@ -32,7 +35,7 @@ struct File {
     trees: Option<Vec<NodeIn>>,
     scale_and_bias: Option<(f64, Bias)>,
     #[serde(default)]
-    ctr_data: HashMap<String, CtrData>,
+    ctr_data: Tables,
     model_info: Option<ModelInfo>,
 }
 
@@ -103,42 +106,6 @@ struct CatFeature {
 struct Hashed {
     hash: i64,
     value: String,
-}
-
-#[derive(Deserialize)]
-struct CtrIn {
-    ctr_type: String,
-    identifier: String,
-    elements: Vec<Element>,
-    #[serde(default)]
-    borders: Vec<f32>,
-    prior_numerator: f32,
-    prior_denomerator: f32,
-    scale: f32,
-    shift: f32,
-    #[serde(default)]
-    target_border_idx: usize,
-}
-
-#[derive(Deserialize)]
-struct Element {
-    combination_element: String,
-    cat_feature_index: Option<usize>,
-}
-
-#[derive(Deserialize)]
-struct CtrData {
-    hash_map: Vec<HashOrCount>,
-    hash_stride: usize,
-    #[serde(default)]
-    counter_denominator: i64,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum HashOrCount {
-    Hash(String),
-    Number(f64),
 }
 
 #[derive(Deserialize)]
@@ -258,7 +225,7 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
     if told.classes.is_none() && predicts == Predicts::Classes {
         told.classes = class_params.and_then(|c| c.class_names);
     }
-    let tests = Tests::new(&info, &file.ctr_data, &mut told)?;
+    let mut tests = Tests::new(&info, &file.ctr_data, &mut told)?;
     let width = outputs;
     let mut trees = vec![];
     for (t, tree) in symmetric.into_iter().enumerate() {
@@ -274,10 +241,10 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
         trees.push(ForeignTree { shape: Shape::Symmetric(tests), output: 0, width, values, weights: tree.leaf_weights, counts });
     }
     for (t, root) in branching.into_iter().enumerate() {
-        trees.push(branching_tree(root, width, scale, &tests).map_err(|what| wrong(format!("tree {t}: {what}")))?);
+        trees.push(branching_tree(root, width, scale, &mut tests).map_err(|what| wrong(format!("tree {t}: {what}")))?);
     }
-    Foreign { library: LIBRARY, version: None, objective, loss, params, predicts, columns: tests.columns, start, trees, rows: 0 }
-        .model(told)
+    let (columns, hashes) = (tests.columns, tests.hashes);
+    Foreign { library: LIBRARY, version: None, objective, loss, params, predicts, columns, hashes, start, trees, rows: 0 }.model(told)
 }
 
 /// The number of values of a tree's leaves.
@@ -289,7 +256,7 @@ fn width_of(root: &NodeIn) -> usize {
     if let Some(Bias::Several(values)) = &node.value { values.len() } else { 1 }
 }
 
-fn branching_tree(root: NodeIn, width: usize, scale: f64, tests: &Tests) -> std::result::Result<ForeignTree, String> {
+fn branching_tree(root: NodeIn, width: usize, scale: f64, tests: &mut Tests<'_>) -> std::result::Result<ForeignTree, String> {
     let (mut nodes, mut values, mut weights): (Vec<RawNode>, Vec<f64>, Vec<f64>) = (vec![], vec![], vec![]);
     let mut waiting = vec![(root, None::<(usize, bool)>)];
     while let Some((node, parent)) = waiting.pop() {
@@ -322,21 +289,33 @@ fn branching_tree(root: NodeIn, width: usize, scale: f64, tests: &Tests) -> std:
     Ok(ForeignTree { shape: Shape::Branching(nodes), output: 0, width, values, weights, counts })
 }
 
-/// The hashes of a table's keys, each with its numbers.
-type Table = HashMap<u64, Vec<f64>>;
+/// A statistic, as our model has it.
+enum Statistic {
+    /// A number for each category of a column, and one for unknown ones.
+    OfColumn(u32, Vec<f32>, f32),
+    /// Found by a hash: its number among those of the model.
+    Hashed(u32),
+}
 
-/// A statistic: the column, and its value for each category and for unknown ones.
-type Statistic = (u32, Vec<f32>, f32);
+/// How many values statistics may have for each hash and count of their tables: a table of few counts may serve many priors.
+const MOST_VALUES: usize = 64;
 
 /// From its splits to our tests.
-struct Tests {
+struct Tests<'f> {
     columns: Vec<ForeignColumn>,
     /// Of each column of numbers: the column, and whether missing values go left.
     floats: Vec<(u32, bool)>,
-    /// Of each column of categories: the column, and the hash of each of its categories.
-    cats: Vec<(u32, Vec<u32>)>,
-    /// The statistics, or why one is none.
-    statistics: Vec<std::result::Result<Statistic, String>>,
+    /// Of each column of categories: the column, and the hash of each of its categories; none where any hash is one.
+    cats: Vec<(u32, Option<Vec<u32>>)>,
+    ctrs: &'f [CtrIn],
+    tables: &'f Tables,
+    /// The statistics that splits have asked about.
+    statistics: HashMap<usize, Statistic>,
+    hashes: ForeignHashes,
+    /// By its name the number of each table that is among the hashes.
+    of_table: HashMap<&'f str, usize>,
+    /// How many values statistics may still have.
+    room: usize,
     /// Of each split by a statistic, from this number on, which one.
     first_statistic: usize,
     statistic_of: Vec<usize>,
@@ -362,67 +341,26 @@ fn hashed(labels: Vec<LabelIn>) -> std::result::Result<Vec<(u32, LabelIn)>, Stri
     Ok(out)
 }
 
-/// The hash of a combination of one category, which CatBoost counts as signed.
-fn of_one(hash: u32) -> u64 {
-    const MULTIPLIER: u64 = 0x4906_ba49_4954_cb65;
-    MULTIPLIER.wrapping_mul(MULTIPLIER.wrapping_mul(hash as i32 as i64 as u64))
+/// Whether a label is a text that an integer is written as.
+fn is_of_digits(label: &LabelIn) -> bool {
+    matches!(label, LabelIn::Text(text) if text.parse::<i128>().is_ok_and(|x| x.to_string() == *text))
 }
 
-impl CtrIn {
-    /// The column of categories, where it is of one alone.
-    fn only_column(&self) -> Option<usize> {
-        match self.elements.as_slice() {
-            [one] if one.combination_element == "cat_feature_value" => one.cat_feature_index,
-            _ => None,
-        }
-    }
-
-    /// Its value where a category has these numbers, in f32 as CatBoost has it; none of an unknown one.
-    fn value(&self, numbers: Option<&[f64]>, table: &CtrData) -> std::result::Result<f32, String> {
-        let of = |i: usize| numbers.map_or(0.0, |n| n.get(i).copied().unwrap_or(0.0));
-        let sum = |from: usize| numbers.map_or(0.0, |n| n.get(from..).unwrap_or_default().iter().sum::<f64>());
-        let (part, all) = match self.ctr_type.as_str() {
-            "Borders" => (sum(self.target_border_idx.saturating_add(1)), sum(0)),
-            "Buckets" => (of(self.target_border_idx), sum(0)),
-            "BinarizedTargetMeanValue" | "FloatTargetMeanValue" => (of(0), of(1)),
-            "Counter" | "FeatureFreq" => (of(0), table.counter_denominator as f64),
-            other => return Err(format!("a statistic is of the kind {other:?}")),
-        };
-        let ratio = (part as f32 + self.prior_numerator) / (all as f32 + self.prior_denomerator);
-        Ok((ratio + self.shift) * self.scale)
-    }
+/// The hash that null gets: the largest that is none of these, as an unknown category.
+fn hash_of_null(known: &HashSet<u32>) -> u32 {
+    (0..=u32::MAX).rev().find(|hash| !known.contains(hash)).unwrap_or(u32::MAX)
 }
 
-impl CtrData {
-    fn table(&self) -> Result<Table> {
-        let stride = self.hash_stride;
-        if stride < 2 || !self.hash_map.len().is_multiple_of(stride) {
-            return Err(wrong(format!("a table of statistics has {} numbers in rows of {stride}", self.hash_map.len())));
-        }
-        let mut table = Table::new();
-        for row in self.hash_map.chunks(stride) {
-            let (HashOrCount::Hash(hash), counts) = (&row[0], &row[1..]) else { return Err(wrong("a table's key is a number")) };
-            let hash: u64 = hash.parse().map_err(|_| wrong(format!("a table's key is {hash:?}")))?;
-            let count = |x: &HashOrCount| if let HashOrCount::Number(x) = x { Ok(*x) } else { Err(wrong("a table's number is text")) };
-            // The key of a place that is empty.
-            if hash != u64::MAX {
-                table.insert(hash, counts.iter().map(count).collect::<Result<_>>()?);
-            }
-        }
-        Ok(table)
-    }
-}
-
-impl Tests {
+impl<'f> Tests<'f> {
     /// Takes of what is told the categories.
-    fn new(info: &FeaturesInfo, data: &HashMap<String, CtrData>, told: &mut Told) -> Result<Tests> {
+    fn new(info: &'f FeaturesInfo, tables: &'f Tables, told: &mut Told) -> Result<Tests<'f>> {
         let number = info.float_features.len() + info.categorical_features.len();
         let mut places: Vec<Option<ForeignColumn>> = (0..number).map(|_| None).collect();
         let mut place = |at: usize, name: &Option<String>, is_categorical: bool| {
             let name = name.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| at.to_string());
             let slot =
                 places.get_mut(at).filter(|slot| slot.is_none()).ok_or_else(|| wrong(format!("a feature is number {at} of {number}")))?;
-            *slot = Some(ForeignColumn { name, is_categorical, categories: None });
+            *slot = Some(ForeignColumn { is_categorical, ..ForeignColumn::numeric(name) });
             Ok::<u32, crate::Error>(at as u32)
         };
         let (mut floats, mut cats) = (vec![], vec![]);
@@ -431,10 +369,9 @@ impl Tests {
             floats.push((place(feature.flat_feature_index, &feature.feature_id, false)?, missing_left));
         }
         for feature in &info.categorical_features {
-            cats.push((place(feature.flat_feature_index, &feature.feature_id, true)?, vec![]));
+            cats.push((place(feature.flat_feature_index, &feature.feature_id, true)?, None));
         }
         let mut columns: Vec<ForeignColumn> = places.into_iter().flatten().collect();
-        let tables = data.iter().map(|(name, of)| Ok((name.as_str(), of.table()?))).collect::<Result<HashMap<&str, Table>>>()?;
         let names: Vec<(u32, LabelIn)> = info.cat_features_hash.iter().map(|h| (h.hash as u32, LabelIn::Text(h.value.clone()))).collect();
         let mut seen = HashSet::new();
         if let Some((hash, _)) = names.iter().find(|(hash, _)| !seen.insert(*hash)) {
@@ -442,68 +379,150 @@ impl Tests {
         }
         for (at, ((column, hashes), feature)) in cats.iter_mut().zip(&info.categorical_features).enumerate() {
             let of: HashSet<&str> = info.ctrs.iter().filter(|c| c.only_column() == Some(at)).map(|c| c.identifier.as_str()).collect();
-            let own: Vec<&Table> = of.iter().filter_map(|name| tables.get(name)).collect();
-            let values: HashSet<u32> = feature.values.iter().map(|v| *v as u32).collect();
-            let is_known = |hash: u32| values.contains(&hash) || own.iter().any(|table| table.contains_key(&of_one(hash)));
+            let of_tables = of.iter().filter_map(|name| tables.get(*name)).flat_map(|table| &table.keys);
+            let known: HashSet<u32> =
+                feature.values.iter().map(|v| *v as u32).chain(of_tables.filter_map(|key| only_category(*key))).collect();
+            let called = told.features.as_ref().and_then(|names| names.get(*column as usize));
             let of = &mut columns[*column as usize];
-            let named = match told.categories.remove(&of.name) {
-                Some(labels) => hashed(labels).map_err(|what| wrong(format!("of `{}` {what}", of.name)))?,
-                None => names.clone(),
+            let own = told.categories.remove(called.unwrap_or(&of.name));
+            let is_told = own.is_some();
+            let named = match own {
+                Some(labels) => hashed(labels).map_err(|what| wrong(format!("of `{}` {what}", called.unwrap_or(&of.name))))?,
+                None => names.iter().filter(|(hash, _)| known.contains(hash)).cloned().collect(),
             };
-            let known: Vec<(u32, LabelIn)> = named.into_iter().filter(|(hash, _)| is_known(*hash)).collect();
-            *hashes = known.iter().map(|(hash, _)| *hash).collect();
-            let of_hash: HashSet<u32> = hashes.iter().copied().collect();
-            let all_there = values.iter().all(|hash| of_hash.contains(hash))
-                && own.iter().all(|table| table.len() == hashes.iter().filter(|hash| table.contains_key(&of_one(**hash))).count());
-            if !all_there {
-                return Err(wrong(format!(
-                    "the file knows hashes of the categories of `{}` and not all of their texts: give these as `categories`, or save it as \
-                     JSON with pool=",
-                    of.name
-                )));
+            let of_name: HashSet<u32> = named.iter().map(|(hash, _)| *hash).collect();
+            // Texts that are all digits may have been integers, or Booleans: the file does not say.
+            let may_be_numbers = !is_told && !named.is_empty() && named.iter().all(|(_, label)| is_of_digits(label));
+            if may_be_numbers || info.ctrs.iter().any(|ctr| ctr.combines(at)) || !known.is_subset(&of_name) {
+                of.null_hash = Some(hash_of_null(&known));
+                of.categories = Some(named.into_iter().map(|(_, label)| label).collect());
+                continue;
             }
-            of.categories = Some(known.into_iter().map(|(_, label)| label).collect());
+            let named = named.into_iter().filter(|(hash, _)| !is_told || known.contains(hash));
+            let (of_labels, labels): (Vec<u32>, Vec<LabelIn>) = named.unzip();
+            *hashes = Some(of_labels);
+            of.categories = Some(labels);
         }
-        let statistic = |ctr: &CtrIn| {
-            let at = ctr.only_column().ok_or("a split asks about a statistic of several columns: fit with max_ctr_complexity=1")?;
-            let (column, hashes) = cats.get(at).ok_or("a statistic is of no column")?;
-            let (table, numbers) = data.get(&ctr.identifier).zip(tables.get(ctr.identifier.as_str())).ok_or("a statistic has no table")?;
-            let of = |hash: &u32| ctr.value(numbers.get(&of_one(*hash)).map(Vec::as_slice), table);
-            Ok((*column, hashes.iter().map(of).collect::<std::result::Result<Vec<f32>, String>>()?, ctr.value(None, table)?))
-        };
-        let statistics = info.ctrs.iter().map(statistic).collect();
         let first_statistic = info.float_features.iter().map(|f| f.borders.len()).sum::<usize>()
             + info.categorical_features.iter().map(|c| c.values.len()).sum::<usize>();
         let statistic_of = info.ctrs.iter().enumerate().flat_map(|(i, ctr)| ctr.borders.iter().map(move |_| i)).collect();
-        Ok(Tests { columns, floats, cats, statistics, first_statistic, statistic_of })
+        let asked: usize = info.categorical_features.iter().map(|c| c.values.len()).sum();
+        let room = (tables.values().map(Table::size).sum::<usize>() + asked).saturating_mul(MOST_VALUES);
+        Ok(Tests {
+            columns,
+            floats,
+            cats,
+            ctrs: &info.ctrs,
+            tables,
+            statistics: HashMap::new(),
+            hashes: ForeignHashes::default(),
+            of_table: HashMap::new(),
+            room,
+            first_statistic,
+            statistic_of,
+        })
     }
 
     /// The column of a split, its test, and whether missing values go left.
-    fn of(&self, split: &SplitIn) -> std::result::Result<(u32, Test, bool), String> {
+    fn of(&mut self, split: &SplitIn) -> std::result::Result<(u32, Test, bool), String> {
         match split.split_type.as_str() {
             "FloatFeature" => {
-                let found = split.float_feature_index.and_then(|i| self.floats.get(i)).zip(split.border);
-                let ((column, missing_left), border) = found.ok_or("a split is of no column")?;
-                Ok((*column, Test::not(border_at_most(border as f64)), *missing_left))
+                let found = split.float_feature_index.zip(split.border).and_then(|(at, border)| self.above(at, border));
+                found.ok_or_else(|| "a split is of no column".into())
             }
             "OneHotFeature" => {
-                let found = split.cat_feature_index.and_then(|i| self.cats.get(i)).zip(split.value);
-                let ((column, hashes), value) = found.ok_or("a split is of no column")?;
-                let code = hashes.iter().position(|hash| *hash == value as u32).ok_or("a split asks about an unknown category")?;
-                Ok((*column, Test::OneOf(vec![code as u32]), true))
+                let found = split.cat_feature_index.zip(split.value).map(|(at, value)| self.is(at, value));
+                found.unwrap_or_else(|| Err("a split is of no column".into()))
             }
             "OnlineCtr" => {
-                let at = split.split_index.checked_sub(self.first_statistic).and_then(|i| self.statistic_of.get(i));
-                let (column, values, unknown) =
-                    self.statistics[*at.ok_or("a split is of no statistic")?].as_ref().map_err(String::clone)?;
-                let border = split.border.ok_or("a split has no border")?;
-                // A set that unknown ones belong to is told by those that do not.
-                let is_turned = *unknown > border;
-                let chosen = (0..).zip(values).filter(|(_, value)| (**value > border) != is_turned).map(|(code, _)| code).collect();
-                // Null is an unknown one.
-                Ok((*column, if is_turned { Test::NoneOf(chosen) } else { Test::OneOf(chosen) }, !is_turned))
+                let at = split.split_index.checked_sub(self.first_statistic).and_then(|i| self.statistic_of.get(i)).copied();
+                let (statistic, border) = (self.statistic(at.ok_or("a split is of no statistic")?)?, split.border);
+                let border = border.filter(|border| border.is_finite()).ok_or("a split has no border")?;
+                match statistic {
+                    Statistic::Hashed(number) => Ok((0, Test::Statistic(*number, border), true)),
+                    Statistic::OfColumn(column, values, unknown) => {
+                        // A set that unknown ones belong to is told by those that do not.
+                        let is_turned = *unknown > border;
+                        let chosen = (0..).zip(values).filter(|(_, value)| (**value > border) != is_turned).map(|(code, _)| code).collect();
+                        // Null is an unknown one.
+                        Ok((*column, if is_turned { Test::NoneOf(chosen) } else { Test::OneOf(chosen) }, !is_turned))
+                    }
+                }
             }
             other => Err(format!("a split is of the kind {other:?}")),
         }
+    }
+
+    /// Whether a number is above a border.
+    fn above(&self, at: usize, border: f32) -> Option<(u32, Test, bool)> {
+        let (column, missing_left) = self.floats.get(at)?;
+        Some((*column, Test::not(border_at_most(border as f64)), *missing_left))
+    }
+
+    /// Whether a category is the one of a hash.
+    fn is(&self, at: usize, value: i64) -> std::result::Result<(u32, Test, bool), String> {
+        let (column, hashes) = self.cats.get(at).ok_or("a split is of no column")?;
+        let code = match hashes {
+            // Codes are hashes.
+            None => value as u32,
+            Some(hashes) => {
+                let code = hashes.iter().position(|hash| *hash == value as u32);
+                code.ok_or("a split asks about an unknown category")? as u32
+            }
+        };
+        Ok((*column, Test::OneOf(vec![code]), true))
+    }
+
+    /// A statistic by its number, made when it is first asked for.
+    fn statistic(&mut self, at: usize) -> std::result::Result<&Statistic, String> {
+        if !self.statistics.contains_key(&at) {
+            let made = self.made(at)?;
+            self.statistics.insert(at, made);
+        }
+        self.statistics.get(&at).ok_or_else(|| "a split is of no statistic".into())
+    }
+
+    fn made(&mut self, at: usize) -> std::result::Result<Statistic, String> {
+        let (ctrs, tables) = (self.ctrs, self.tables);
+        let ctr = ctrs.get(at).ok_or("a split is of no statistic")?;
+        let (name, table) = tables.get_key_value(ctr.identifier.as_str()).ok_or("a statistic has no table")?;
+        let of_column = ctr.only_column().and_then(|at| self.cats.get(at)).and_then(|(column, hashes)| Some((*column, hashes.as_ref()?)));
+        let rows = of_column.map_or(table.keys.len(), |(_, hashes)| hashes.len());
+        self.room = self.room.checked_sub(rows).ok_or("statistics share a table that is too large for so many of them")?;
+        if let Some((column, hashes)) = of_column {
+            let values = hashes.iter().map(|hash| ctr.value(of_one(*hash), table)).collect::<std::result::Result<_, _>>()?;
+            return Ok(Statistic::OfColumn(column, values, ctr.unseen(table)?));
+        }
+        let part = |element: &Element| match element {
+            Element::Category { cat_feature_index } => {
+                let (column, _) = self.cats.get(*cat_feature_index).ok_or("a statistic is of no column")?;
+                Ok(ForeignPart::Category(*column))
+            }
+            Element::Above { float_feature_index, border } => {
+                let (column, test, missing_left) = self.above(*float_feature_index, *border).ok_or("a statistic is of no column")?;
+                Ok(ForeignPart::Answer(column, test, missing_left))
+            }
+            Element::Is { cat_feature_index, value } => {
+                let (column, test, missing_left) = self.is(*cat_feature_index, *value)?;
+                Ok(ForeignPart::Answer(column, test, missing_left))
+            }
+        };
+        // Categories come first, as CatBoost hashes them, then numbers, and then single categories.
+        let order = |element: &&Element| match element {
+            Element::Category { .. } => 0,
+            Element::Above { .. } => 1,
+            Element::Is { .. } => 2,
+        };
+        let mut elements: Vec<&Element> = ctr.elements.iter().collect();
+        elements.sort_by_key(order);
+        let parts = elements.into_iter().map(part).collect::<std::result::Result<_, String>>()?;
+        let (values, unseen) = ctr.values(table)?;
+        let hashes = &mut self.hashes;
+        let table = *self.of_table.entry(name).or_insert_with(|| {
+            hashes.tables.push(table.keys.clone());
+            hashes.tables.len() - 1
+        });
+        hashes.statistics.push(ForeignStatistic { table, parts, values, unseen });
+        Ok(Statistic::Hashed(hashes.statistics.len() as u32 - 1))
     }
 }

@@ -6,7 +6,7 @@ use crate::column::FeatureType;
 use crate::column::categories::{Categories, CategoryNames};
 use crate::dataset::Labels;
 use crate::error::Result;
-use crate::learners::boosting::model::{Derived, Model, Units};
+use crate::learners::boosting::model::{CtrTable, Derived, HashedPart, Model, Units};
 use crate::learners::boosting::params::BoostingParams;
 use crate::learners::forest::params::{Criterion, ForestParams};
 use crate::learners::forest::{self, Forest};
@@ -14,6 +14,7 @@ use crate::losses::{LossKind, LossTarget};
 use crate::metadata::Metadata;
 use crate::model::Feature;
 use crate::model::from_json::{LabelIn, labels};
+use crate::numerics::city;
 use crate::provenance::Provenance;
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use crate::tree::params::Policy;
@@ -24,14 +25,16 @@ pub struct ForeignColumn {
     pub name: String,
     /// Whether it is of categories, which the file numbers.
     pub is_categorical: bool,
-    /// The categories in the order of the file's numbers, where it tells them.
+    /// The categories in the order of the file's numbers, where it tells them. Where these are hashes, some that are known, in any order.
     pub categories: Option<Vec<LabelIn>>,
+    /// Where the file's numbers are hashes of texts ([`city::hash_of`]), the one that null gets.
+    pub null_hash: Option<u32>,
 }
 
 impl ForeignColumn {
     /// Returns a column of numbers.
     pub fn numeric(name: impl Into<String>) -> ForeignColumn {
-        ForeignColumn { name: name.into(), is_categorical: false, categories: None }
+        ForeignColumn { name: name.into(), is_categorical: false, categories: None, null_hash: None }
     }
 }
 
@@ -46,6 +49,8 @@ pub enum Test {
     OneOf(Vec<u32>),
     /// All but those of some categories; unknown ones too.
     NoneOf(Vec<u32>),
+    /// Those of which a number that is found by a hash, one of [`ForeignHashes::statistics`], is above a border; its column is none.
+    Statistic(u32, f32),
 }
 
 impl Test {
@@ -118,6 +123,34 @@ pub enum Predicts {
     Classes,
 }
 
+/// What is found by hashes of combinations.
+#[derive(Default)]
+pub struct ForeignHashes {
+    /// Hashes, ascending.
+    pub tables: Vec<Vec<u64>>,
+    pub statistics: Vec<ForeignStatistic>,
+}
+
+/// A number that is found by a hash: [`Derived::Hashed`].
+pub struct ForeignStatistic {
+    /// One of [`ForeignHashes::tables`].
+    pub table: usize,
+    /// What is hashed, in this order.
+    pub parts: Vec<ForeignPart>,
+    /// Of each hash of the table.
+    pub values: Vec<f32>,
+    /// Of rows whose hash is none of these.
+    pub unseen: f32,
+}
+
+/// A part of a combination.
+pub enum ForeignPart {
+    /// The category of a column that has a [`ForeignColumn::null_hash`].
+    Category(u32),
+    /// Whether a test of a column sends a row right, and whether it sends missing values left.
+    Answer(u32, Test, bool),
+}
+
 /// A model of another library.
 pub struct Foreign {
     /// The library, and where it is told its version.
@@ -129,6 +162,7 @@ pub struct Foreign {
     pub params: BoostingParams,
     pub predicts: Predicts,
     pub columns: Vec<ForeignColumn>,
+    pub hashes: ForeignHashes,
     /// Of each output.
     pub start: Vec<f64>,
     /// In their order.
@@ -147,6 +181,14 @@ struct Choices {
     codes: Vec<HashMap<u32, u32>>,
     derived: Vec<Derived>,
     by_set: HashMap<(u32, Vec<u32>), u32>,
+    tables: Vec<CtrTable>,
+    /// Of each statistic that is asked about, what is left of it until it is a derived feature, and its borders.
+    statistics: Vec<(Option<ForeignStatistic>, Vec<f64>)>,
+    /// Of each such statistic its derived feature.
+    by_statistic: HashMap<u32, u32>,
+    /// The hashes of the file's tables, and each as a table of the model, by its columns.
+    hashes: Vec<Vec<u64>>,
+    by_table: HashMap<(usize, Vec<u32>), u32>,
 }
 
 impl Foreign {
@@ -197,7 +239,7 @@ impl Foreign {
             target: told.target.unwrap_or_else(|| "target".into()),
             features: choices.features,
             derived: choices.derived,
-            tables: vec![],
+            tables: choices.tables,
             labels,
             start: self.start,
             scale: 1.0,
@@ -337,17 +379,23 @@ impl Foreign {
     }
 
     /// Finds all borders and categories that trees ask about.
-    fn choices(&self) -> Result<Choices> {
+    fn choices(&mut self) -> Result<Choices> {
         let mut borders: Vec<Vec<f64>> = vec![vec![]; self.columns.len()];
         let mut asked: Vec<Option<Vec<u32>>> = vec![None; self.columns.len()];
+        let ForeignHashes { tables: hashes, statistics } = std::mem::take(&mut self.hashes);
+        let mut statistics: Vec<(Option<ForeignStatistic>, Vec<f64>)> = statistics.into_iter().map(|s| (Some(s), vec![])).collect();
         let mut note = |column: u32, test: &Test| {
             let at = column as usize;
-            if at < borders.len() {
-                match test {
-                    Test::Above(border) if *border < f64::INFINITY => borders[at].push(border + 0.0),
-                    Test::OneOf(codes) | Test::NoneOf(codes) => asked[at].get_or_insert_default().extend(codes),
-                    _ => {}
+            match test {
+                Test::Statistic(number, border) => {
+                    if let Some((_, borders)) = statistics.get_mut(*number as usize) {
+                        borders.push(f64::from(*border) + 0.0);
+                    }
                 }
+                _ if at >= borders.len() => {}
+                Test::Above(border) if *border < f64::INFINITY => borders[at].push(border + 0.0),
+                Test::OneOf(codes) | Test::NoneOf(codes) => asked[at].get_or_insert_default().extend(codes),
+                _ => {}
             }
         };
         for tree in &self.trees {
@@ -360,7 +408,35 @@ impl Foreign {
                 }),
             }
         }
-        let mut choices = Choices { features: vec![], codes: vec![], derived: vec![], by_set: HashMap::new() };
+        for (statistic, of_statistic) in &mut statistics {
+            of_statistic.sort_by(f64::total_cmp);
+            of_statistic.dedup();
+            for part in statistic.iter().flat_map(|s| &s.parts) {
+                match part {
+                    ForeignPart::Category(column) => {
+                        asked.get_mut(*column as usize).into_iter().for_each(|own| own.get_or_insert_default().extend(&[]));
+                    }
+                    ForeignPart::Answer(column, Test::Above(border), _) if *border < f64::INFINITY => {
+                        borders.get_mut(*column as usize).into_iter().for_each(|own| own.push(border + 0.0));
+                    }
+                    ForeignPart::Answer(column, Test::OneOf(codes), _) => {
+                        asked.get_mut(*column as usize).into_iter().for_each(|own| own.get_or_insert_default().extend(codes));
+                    }
+                    ForeignPart::Answer(..) => {}
+                }
+            }
+        }
+        let mut choices = Choices {
+            features: vec![],
+            codes: vec![],
+            derived: vec![],
+            by_set: HashMap::new(),
+            tables: vec![],
+            statistics,
+            by_statistic: HashMap::new(),
+            hashes,
+            by_table: HashMap::new(),
+        };
         for ((column, mut borders), mut asked) in self.columns.iter().zip(borders).zip(asked) {
             borders.sort_by(f64::total_cmp);
             borders.dedup();
@@ -390,6 +466,9 @@ impl Foreign {
 
 /// Makes the categories of a column, null the last one, and the code of each of the file's numbers.
 fn categories(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Option<Categories>, HashMap<u32, u32>), String> {
+    if column.null_hash.is_some() {
+        return hashed(column, asked);
+    }
     let Some(told) = &column.categories else {
         let mut names: Vec<i128> = asked.iter().map(|c| *c as i128).collect();
         let null = names.len() as u32;
@@ -432,6 +511,24 @@ fn categories(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Opt
     Ok((Some(Categories { labels: names, null: Some(null) }), codes))
 }
 
+/// Makes the categories of a column whose codes are hashes, in the file as in the model.
+fn hashed(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Option<Categories>, HashMap<u32, u32>), String> {
+    let text = |label: &LabelIn| match label {
+        LabelIn::Text(text) => Ok(text.clone()),
+        LabelIn::Integer(x) => Ok(x.to_string()),
+        LabelIn::Boolean(_) | LabelIn::Float(_) => Err("its categories are neither texts nor integers".to_string()),
+    };
+    let texts = column.categories.iter().flatten().map(text).collect::<std::result::Result<Vec<_>, _>>()?;
+    let mut known: Vec<(u32, String)> = texts.into_iter().map(|text| (city::hash_of(&text), text)).collect();
+    known.sort_unstable();
+    known.dedup();
+    if let Some(w) = known.windows(2).find(|w| w[0].0 == w[1].0) {
+        return Err(format!("the categories {:?} and {:?} have the same hash", w[0].1, w[1].1));
+    }
+    let codes = asked.iter().map(|hash| (*hash, *hash)).collect();
+    Ok((Some(Categories { labels: CategoryNames::Hashed(known), null: column.null_hash }), codes))
+}
+
 /// A split, or where all rows go whatever they hold.
 enum Decided {
     Split(Split),
@@ -447,6 +544,9 @@ impl Choices {
         missing_left: bool,
         gain: f32,
     ) -> std::result::Result<Decided, String> {
+        if let Test::Statistic(number, border) = test {
+            return self.statistic(columns, *number, f64::from(*border), gain).map(Decided::Split);
+        }
         let at = column as usize;
         let Some(feature) = self.features.get(at) else { return Err(format!("a split asks about column {column} of {}", columns.len())) };
         let gain = if gain.is_nan() { 0.0 } else { gain };
@@ -479,7 +579,59 @@ impl Choices {
                 // What is missing has a code of its own; no value of the derived feature is.
                 Ok(Decided::Split(Split { feature: columns.len() as u32 + number, border: 0, missing_left: true, gain }))
             }
+            // Decided above.
+            Test::Statistic(..) => Ok(Decided::Left),
         }
+    }
+
+    /// Makes the split of a statistic.
+    fn statistic(&mut self, columns: &[ForeignColumn], number: u32, border: f64, gain: f32) -> std::result::Result<Split, String> {
+        let derived = match self.by_statistic.get(&number) {
+            Some(derived) => *derived,
+            None => self.add_statistic(columns, number)?,
+        };
+        let borders = self.derived[derived as usize].borders();
+        let place = borders.partition_point(|b| *b < border) as u32;
+        let gain = if gain.is_nan() { 0.0 } else { gain };
+        // No value is missing.
+        Ok(Split { feature: columns.len() as u32 + derived, border: place, missing_left: true, gain })
+    }
+
+    /// Makes the derived feature of a statistic.
+    fn add_statistic(&mut self, columns: &[ForeignColumn], number: u32) -> std::result::Result<u32, String> {
+        let made = self.statistics.get_mut(number as usize).and_then(|(made, borders)| Some((made.take()?, std::mem::take(borders))));
+        let (made, borders) = made.ok_or_else(|| format!("there is no statistic {number}"))?;
+        let (mut of_columns, mut parts) = (vec![], Vec::with_capacity(made.parts.len()));
+        for part in made.parts {
+            parts.push(match part {
+                ForeignPart::Category(column) => {
+                    of_columns.push(column);
+                    HashedPart::Category(column)
+                }
+                ForeignPart::Answer(column, test, missing_left) => {
+                    of_columns.push(column);
+                    let Decided::Split(split) = self.split(columns, (column, &test), missing_left, 0.0)? else {
+                        return Err("a statistic asks about no category".into());
+                    };
+                    if test.is_turned() {
+                        return Err("a statistic asks about a border that is no number".into());
+                    }
+                    HashedPart::Answer { feature: split.feature, border: split.border, missing_left: split.missing_left }
+                }
+            });
+        }
+        of_columns.sort_unstable();
+        of_columns.dedup();
+        let (tables, hashes) = (&mut self.tables, &self.hashes);
+        let table = *self.by_table.entry((made.table, of_columns)).or_insert_with_key(|(table, features)| {
+            let keys = hashes.get(*table).cloned().unwrap_or_default();
+            tables.push(CtrTable { features: features.clone(), keys, n: vec![], sums: vec![] });
+            tables.len() as u32 - 1
+        });
+        self.derived.push(Derived::Hashed { table, parts, values: made.values, unseen: made.unseen, borders });
+        let derived = self.derived.len() as u32 - 1;
+        self.by_statistic.insert(number, derived);
+        Ok(derived)
     }
 
     /// Makes the nodes of a tree, without its leaves, and of each leaf its number in the file.

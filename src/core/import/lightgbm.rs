@@ -176,7 +176,20 @@ fn model(head: &Fields<'_>, trees: &[Fields<'_>], categories: Vec<Vec<LabelIn>>,
     let rows = made.first().map_or(0, |tree| tree.counts.iter().map(|c| *c as u64).sum());
     let version = head.0.get("version").map(|v| (*v).to_string());
     let (library, objective, params) = (LIBRARY, objective.to_string(), BoostingParams::default());
-    Foreign { library, version, objective, loss, params, predicts, columns, start: vec![0.0; outputs], trees: made, rows }.model(told)
+    Foreign {
+        library,
+        version,
+        objective,
+        loss,
+        params,
+        predicts,
+        columns,
+        hashes: Default::default(),
+        start: vec![0.0; outputs],
+        trees: made,
+        rows,
+    }
+    .model(told)
 }
 
 /// A child: a node, or `!` of a leaf.

@@ -3,7 +3,7 @@
 //! What is read is taken apart into the fields of a model, in memory in proportion to the text, and then checked as bytes are
 //! (`validate`): a text from anywhere makes a valid model or an error.
 
-use crate::column::categories::{Categories, CategoryNames};
+use crate::column::categories::{Categories, CategoryNames, HASHED};
 use crate::column::{FeatureType, TimeUnit};
 use crate::dataset::Labels;
 use crate::error::{Error, Result};
@@ -11,6 +11,7 @@ use crate::metadata::Metadata;
 use crate::metrics::MetricSpec;
 use crate::model::payload::{invalid, params_of, params_text};
 use crate::model::{Curve, Feature, History};
+use crate::numerics::city::hash_of;
 use crate::provenance::{LabelType, Provenance, StructColumn};
 use crate::receipt::Receipt;
 use crate::tree::model::Child;
@@ -112,6 +113,7 @@ pub struct FeatureIn {
     borders: Vec<NumberIn>,
     categories: Option<Vec<Option<String>>>,
     categories_are: Option<String>,
+    null: Option<u32>,
 }
 
 impl FeatureIn {
@@ -122,9 +124,22 @@ impl FeatureIn {
     pub fn feature(self) -> Result<Feature> {
         let dtype = feature_type(&self.r#type)?;
         let kind = self.categories_are;
-        let categories = self.categories.map(|names| categories(&self.name, names, kind.as_deref())).transpose()?;
+        if self.null.is_some() && kind.as_deref() != Some(HASHED) {
+            return Err(invalid(format!("the categories of `{}` give null a hash, and have none", self.name)));
+        }
+        let categories = match kind.as_deref() {
+            Some(HASHED) => self.categories.map(|names| hashed(&self.name, names, self.null)).transpose()?,
+            kind => self.categories.map(|names| categories(&self.name, names, kind)).transpose()?,
+        };
         Ok(Feature { name: self.name, dtype, borders: numbers(self.borders), categories })
     }
+}
+
+/// Makes the categories of a column that are known by hashes, of which these texts are known.
+fn hashed(column: &str, names: Vec<Option<String>>, null: Option<u32>) -> Result<Categories> {
+    let known = names.into_iter().map(|name| name.map(|text| (hash_of(&text), text))).collect::<Option<_>>();
+    let known = known.ok_or_else(|| invalid(format!("null is among the categories of `{column}`, which are known by hashes")))?;
+    Ok(Categories { labels: CategoryNames::Hashed(known), null })
 }
 
 /// Makes the categories of a column of their names, none for null.

@@ -1,6 +1,6 @@
 //! What all models write alike as JSON.
 
-use crate::column::categories::Categories;
+use crate::column::categories::{Categories, CategoryNames};
 use crate::dataset::Labels;
 use crate::error::Result;
 use crate::model::{Curve, Feature, History};
@@ -8,6 +8,8 @@ use crate::provenance::Provenance;
 use crate::tree::model::Child;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
+use std::borrow::Cow;
+
 /// A number, or the text that stands for what JSON has no number for.
 pub struct Number(pub f64);
 
@@ -93,14 +95,22 @@ impl Serialize for FeatureJson<'_> {
             if categories.kind() != "text" {
                 map.serialize_entry("categories_are", categories.kind())?;
             }
+            if let Some(null) = categories.null.filter(|_| categories.are_hashed()) {
+                map.serialize_entry("null", &null)?;
+            }
         }
         map.end()
     }
 }
 
-/// The name of each category; none for null.
-fn category_names(categories: &Categories) -> impl Iterator<Item = Option<String>> + '_ {
-    (0..categories.len() as u32).map(|code| (categories.null != Some(code)).then(|| categories.name(code)))
+/// The name of each category, none for null; where they are known by hashes, of those whose text is known.
+fn category_names(categories: &Categories) -> impl Iterator<Item = Option<Cow<'_, str>>> {
+    let (codes, known) = match &categories.labels {
+        CategoryNames::Hashed(known) => (0, known.as_slice()),
+        _ => (categories.len() as u32, &[][..]),
+    };
+    let named = (0..codes).map(|code| (categories.null != Some(code)).then(|| categories.name(code).into()));
+    named.chain(known.iter().map(|(_, text)| Some(text.into())))
 }
 
 /// The curve of a metric.

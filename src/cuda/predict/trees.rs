@@ -21,6 +21,7 @@ use std::ops::Range;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
+use taiga_core::learners::boosting::model::entries::{Entries, Key, KeyPart};
 use taiga_core::learners::boosting::model::plan::parts::SlotPart;
 
 const THREADS: usize = 256;
@@ -51,13 +52,24 @@ enum CodeSlot {
 }
 
 struct DeviceEntries {
-    columns: Vec<usize>,
-    cardinalities: Vec<u64>,
+    /// What the keys of rows are made of, in order.
+    parts: Vec<DevicePart>,
     len: u32,
     /// None for a single column whose entries are its codes.
     keys: Option<CudaSlice<u64>>,
     /// The slots whose codes are those of the entries.
     slots: Vec<usize>,
+}
+
+/// A part of the keys of rows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum DevicePart {
+    /// The codes of a column, and how many there are.
+    Code(usize, u64),
+    /// The codes of a column, of which a hash is made.
+    HashedCode(usize),
+    /// Whether the codes of a slot less this shift are above this one, of which a hash is made.
+    HashedTest(u32, u8, u8),
 }
 
 /// The codes of the column that was read last: most columns are read several times in a row.
@@ -83,13 +95,24 @@ impl DevicePredictor {
                 slots_of[*entries].push(i);
             }
         }
-        let entries = |(e, slots): (&taiga_core::learners::boosting::model::entries::Entries, Vec<usize>)| {
-            let (columns, cardinalities, len) = e.parts();
+        let entries = |(e, slots): (&Entries, Vec<usize>)| {
+            let of_key = |part: &KeyPart| match part {
+                KeyPart::Code(column) => DevicePart::HashedCode(*column),
+                KeyPart::Answer(asked) => {
+                    let (slot, shift, above) = parts.answers[*asked];
+                    DevicePart::HashedTest(slot, shift, above)
+                }
+            };
+            let of_rows = match e.key() {
+                Key::Codes { columns, cardinalities } => columns.iter().zip(cardinalities).map(|(c, n)| DevicePart::Code(*c, *n)).collect(),
+                Key::Hash(parts) => parts.iter().map(of_key).collect(),
+            };
             let keys = e.keys().map(|keys| upload(&queue, "a model", &keys)).transpose()?;
-            Ok(DeviceEntries { columns: columns.to_vec(), cardinalities: cardinalities.to_vec(), len, keys, slots })
+            Ok(DeviceEntries { parts: of_rows, len: e.len(), keys, slots })
         };
         let mut entries = parts.entries.iter().zip(slots_of).map(entries).collect::<Result<Vec<_>>>()?;
-        entries.sort_by(|a, b| a.columns.cmp(&b.columns));
+        // Tests read the codes of others' slots.
+        entries.sort_by(|a, b| (a.tests(), &a.parts).cmp(&(b.tests(), &b.parts)));
         let number = |x: usize| x as u32;
         let trees = parts.trees.iter().map(|t| BoostedTree {
             symmetric: t.symmetric as u32,
@@ -148,7 +171,7 @@ impl DevicePredictor {
         quantize(queue, &sources.collect::<Vec<_>>(), &mut out)?;
         let mut last = None;
         for entries in &self.entries {
-            let found = entries.of_rows(queue, columns, rows, &mut last)?;
+            let found = entries.of_rows(queue, columns, (rows, stride), &out, &mut last)?;
             let kernel = queue.gpu().kernel(PREDICT, "codes_of_entries")?;
             for i in &entries.slots {
                 if let CodeSlot::Derived { of_entry } = &self.slots[*i] {
@@ -295,25 +318,54 @@ impl RowTests for DevicePredictor {
 }
 
 impl DeviceEntries {
-    /// What each row looks up.
-    fn of_rows(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize, last: &mut LastColumn) -> Result<CudaSlice<u32>> {
+    /// Whether keys of rows are made of tests of codes.
+    fn tests(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, DevicePart::HashedTest(..)))
+    }
+
+    /// What each row looks up; `codes` of the slots that are tested, `stride` from one to the next.
+    fn of_rows(
+        &self,
+        queue: &Queue,
+        columns: &[&Column<'_>],
+        (rows, stride): (usize, usize),
+        codes: &CudaSlice<u8>,
+        last: &mut LastColumn,
+    ) -> Result<CudaSlice<u32>> {
         let gpu = queue.gpu();
         let mut out = queue.alloc::<u32>("entries", rows)?;
         let n = rows as u64;
-        let Some(table) = &self.keys else {
+        if let (None, Some(DevicePart::Code(column, _))) = (&self.keys, self.parts.first()) {
             let kernel = gpu.kernel(PREDICT, "entries_of_one")?;
-            let codes = codes_of(queue, columns, self.columns[0], last)?;
+            let codes = codes_of(queue, columns, *column, last)?;
             // SAFETY: the arguments are those of `entries_of_one`, of `n` rows.
             unsafe { launch!(queue, kernel, each_row(queue, rows); &n, codes, &self.len, &mut out) }?;
             return Ok(out);
-        };
-        let extend = gpu.kernel(PREDICT, "extend_keys")?;
-        let mut keys = queue.alloc::<u64>("keys", rows)?;
-        for (i, cardinality) in self.cardinalities.iter().enumerate() {
-            let (is_first, codes) = ((i == 0) as u32, codes_of(queue, columns, self.columns[i], last)?);
-            // SAFETY: the arguments are those of `extend_keys`, of `n` rows.
-            unsafe { launch!(queue, extend, each_row(queue, rows); &n, codes, cardinality, &is_first, &mut keys) }?;
         }
+        let mut keys = queue.alloc::<u64>("keys", rows)?;
+        for (i, part) in self.parts.iter().enumerate() {
+            let is_first = (i == 0) as u32;
+            match part {
+                DevicePart::Code(column, cardinality) => {
+                    let (kernel, codes) = (gpu.kernel(PREDICT, "extend_keys")?, codes_of(queue, columns, *column, last)?);
+                    // SAFETY: the arguments are those of `extend_keys`, of `n` rows.
+                    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, codes, cardinality, &is_first, &mut keys) }?;
+                }
+                DevicePart::HashedCode(column) => {
+                    let (kernel, codes) = (gpu.kernel(PREDICT, "extend_hashes")?, codes_of(queue, columns, *column, last)?);
+                    // SAFETY: the arguments are those of `extend_hashes`, of `n` rows.
+                    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, codes, &is_first, &mut keys) }?;
+                }
+                DevicePart::HashedTest(slot, shift, above) => {
+                    let kernel = gpu.kernel(PREDICT, "extend_hashes_by_test")?;
+                    let first = *slot as usize * stride;
+                    let (codes, shift, above) = (codes.slice(first..first + rows), *shift as u32, *above as u32);
+                    // SAFETY: the arguments are those of `extend_hashes_by_test`; the slot has a code of each of `n` rows.
+                    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &codes, &shift, &above, &is_first, &mut keys) }?;
+                }
+            }
+        }
+        let Some(table) = &self.keys else { return Ok(out) };
         let find = gpu.kernel(PREDICT, "entries_of_keys")?;
         // SAFETY: the arguments are those of `entries_of_keys`; there are `len` keys in the table.
         unsafe { launch!(queue, find, each_row(queue, rows); &n, &keys, table, &self.len, &mut out) }?;

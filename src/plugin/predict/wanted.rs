@@ -18,7 +18,7 @@ use taiga_engine::model::fitted::{FittedModel, ModelColumn, ModelLists};
 enum Kind {
     /// A number, or of a temporal type.
     Number(FeatureType),
-    /// Categories; where the model asks about them, of this kind: `text`, `integers` or `Booleans`.
+    /// Categories; where the model asks about them, of this kind: `text`, `integers`, `Booleans` or `text, integers or Booleans`.
     Categories(Option<String>),
 }
 

@@ -1,9 +1,11 @@
-//! Models of CatBoost in its own binary format, cbm: four letters, a length, and a FlatBuffer with the fields that the JSON has.
+//! Models of CatBoost in its own binary format, cbm: four letters, a length, and a FlatBuffer with the fields that the JSON has; behind it the
+//! tables of statistics, where there are some: their number, and of each its length and a FlatBuffer of its own.
 //!
 //! A FlatBuffer is read where it lies: a table is an offset to its fields, whose places its virtual table tells, and a vector is a
 //! length and its elements. Every offset and length comes from the file, so each is checked against the bytes that there are; and since
 //! many offsets may lead to the same bytes, so is how much is read in all.
 
+use super::statistics::{CtrIn, Element, Table as Counts, Tables};
 use super::{
     Bias, CatFeature, ClassParams, FeaturesInfo, File, FloatFeature, Hashed, ModelInfo, NodeIn, Params, SplitIn, SymmetricIn, wrong,
 };
@@ -11,6 +13,9 @@ use crate::error::Result;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
 use std::collections::HashMap;
+
+/// The name that CatBoost has for the part of a file that its tables of statistics are.
+const STATISTICS: &str = "static_provider_v1";
 
 /// The name that CatBoost has for its format, as it spells it.
 const FORMAT: &str = "FlabuffersModel_v1";
@@ -23,10 +28,11 @@ const SHARED: usize = 8;
 
 /// Reads the file after its four letters.
 pub(super) fn read(bytes: &[u8]) -> Result<File> {
-    let size = bytes.first_chunk::<4>().map(|b| u32::from_le_bytes(*b) as usize);
-    let buffer = size.and_then(|size| bytes.get(4..)?.get(..size)).ok_or_else(|| damaged("its length"))?;
+    let mut left = bytes;
+    let size = u32::from_le_bytes(take(&mut left)?);
+    let buffer = part(&mut left, size as usize)?;
     let unread = Cell::new(SHARED * buffer.len());
-    let core = Table { buffer, at: 0, fields: &[], unread: &unread }.behind(0)?;
+    let core = Table::root(buffer, &unread)?;
     let format = core.text(0)?.unwrap_or_default();
     if format != FORMAT {
         return Err(wrong(format!("the cbm file is of the format {format:?}, not {FORMAT:?}")));
@@ -35,10 +41,12 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
     if trees.length(12, 4)? + trees.length(13, 4)? + trees.length(18, 4)? > 0 {
         return Err(wrong("it has features of text or embeddings, which a model here can't"));
     }
-    if trees.length(7, 4)? > 0 {
-        return Err(wrong("its statistics of categories are not read of a cbm file: save the model with format=\"json\""));
-    }
     let (features_info, bins) = features(&trees)?;
+    let parts = core.texts(3)?;
+    if let Some(other) = parts.iter().find(|part| **part != STATISTICS) {
+        return Err(wrong(format!("the cbm file has a part {other:?}, which is not read")));
+    }
+    let ctr_data = if parts.is_empty() { Tables::new() } else { tables(left)? };
     let width = trees.i32(0, 0)?;
     let width = usize::try_from(width).ok().filter(|w| *w > 0).ok_or_else(|| wrong(format!("it has {width} outputs")))?;
     let several = trees.numbers(16, f64::from_le_bytes)?;
@@ -53,8 +61,132 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
         oblivious_trees,
         trees: branching,
         scale_and_bias: Some((trees.f64(14, 1.0)?, Bias::Several(bias))),
-        ctr_data: Default::default(),
+        ctr_data,
         model_info: Some(model_info(&core)?),
+    })
+}
+
+/// The first bytes of those that are left.
+fn take<const N: usize>(left: &mut &[u8]) -> Result<[u8; N]> {
+    let (first, rest) = left.split_first_chunk::<N>().ok_or_else(|| damaged("it is cut"))?;
+    *left = rest;
+    Ok(*first)
+}
+
+/// As many of those that are left.
+fn part<'a>(left: &mut &'a [u8], size: usize) -> Result<&'a [u8]> {
+    let (first, rest) = left.split_at_checked(size).ok_or_else(|| damaged("it is cut"))?;
+    *left = rest;
+    Ok(first)
+}
+
+/// A length: of four bytes, or of eight behind four of which all bits are set.
+fn length(left: &mut &[u8]) -> Result<usize> {
+    let short = u32::from_le_bytes(take(left)?);
+    let length = if short == u32::MAX { u64::from_le_bytes(take(left)?) } else { u64::from(short) };
+    usize::try_from(length).map_err(|_| damaged("a length"))
+}
+
+/// Bytes of a place of a table's index: a hash of 64 bits, and the number of its counts of 32.
+const PLACE: usize = 12;
+
+/// The tables of statistics.
+fn tables(mut left: &[u8]) -> Result<Tables> {
+    let mut out = Tables::new();
+    for _ in 0..length(&mut left)? {
+        let size = length(&mut left)?;
+        let buffer = part(&mut left, size)?;
+        let unread = Cell::new(SHARED * buffer.len());
+        let table = Table::root(buffer, &unread)?;
+        let base = table.table(0)?.ok_or_else(|| damaged("a table of statistics is of nothing"))?;
+        let kind = base.u8(1)?;
+        let (index, counts) = (table.bytes(1)?, table.bytes(2)?);
+        let integer = |bytes: &[u8]| bytes.first_chunk().map_or(0.0, |b| f64::from(i32::from_le_bytes(*b)));
+        let float = |bytes: &[u8]| bytes.first_chunk().map_or(0.0, |b| f64::from(f32::from_le_bytes(*b)));
+        let is_mean = MEANS.contains(&name_of(kind)?);
+        let width = match name_of(kind)? {
+            _ if is_mean => 2,
+            "Counter" | "FeatureFreq" => 1,
+            // Two classes at the least.
+            _ => usize::try_from(table.i32(4, 0)?).map_err(|_| damaged("a number of classes"))?.max(2),
+        };
+        // A mean is a sum and a count.
+        let numbers = counts.chunks_exact(4).enumerate().map(|(i, b)| if is_mean && i % 2 == 0 { float(b) } else { integer(b) });
+        let numbers: Vec<f64> = numbers.collect();
+        let (places, rest) = index.as_chunks::<PLACE>();
+        let mut keyed = Vec::with_capacity(places.len());
+        for place in places {
+            let (hash, number) = place.split_at(8);
+            let hash = hash.first_chunk().map_or(u64::MAX, |b| u64::from_le_bytes(*b));
+            let number = number.first_chunk().map_or(0, |b| u32::from_le_bytes(*b) as usize);
+            if hash != u64::MAX {
+                let own = number.checked_mul(width).and_then(|at| numbers.get(at..at.checked_add(width)?));
+                keyed.push((hash, own.ok_or_else(|| damaged("a combination has no counts"))?));
+            }
+        }
+        // Each has counts of its own, so that these are no more than the file has.
+        if !rest.is_empty() || keyed.len() * width > numbers.len() {
+            return Err(damaged("the index of a table of statistics"));
+        }
+        out.insert(identifier(&base)?, Counts::new(keyed.into_iter(), width, i64::from(table.i32(3, 0)?)));
+    }
+    Ok(out)
+}
+
+/// The kinds of statistics that are means of numbers.
+const MEANS: [&str; 2] = ["BinarizedTargetMeanValue", "FloatTargetMeanValue"];
+
+/// The name of a kind of statistics.
+fn name_of(kind: u8) -> Result<&'static str> {
+    let names = ["Borders", "Buckets", MEANS[0], MEANS[1], "Counter", "FeatureFreq"];
+    names.get(kind as usize).copied().ok_or_else(|| damaged("a kind of statistics"))
+}
+
+/// The columns' categories, the splits of numbers and of single categories that a statistic is of.
+type Combination = (Vec<i32>, Vec<(i32, u32)>, Vec<(i32, i32)>);
+
+fn combination(base: &Table<'_>) -> Result<Combination> {
+    let of = base.table(0)?.ok_or_else(|| damaged("a statistic is of nothing"))?;
+    let pair = |b: [u8; 8]| {
+        let [a0, a1, a2, a3, b0, b1, b2, b3] = b;
+        (i32::from_le_bytes([a0, a1, a2, a3]), u32::from_le_bytes([b0, b1, b2, b3]))
+    };
+    let singles = of.numbers(2, pair)?.into_iter().map(|(column, value)| (column, value as i32)).collect();
+    Ok((of.numbers(0, i32::from_le_bytes)?, of.numbers(1, pair)?, singles))
+}
+
+/// What tells apart the tables of statistics: the kind, the combination, and which way of making classes of the target.
+fn identifier(base: &Table<'_>) -> Result<String> {
+    Ok(format!("{} {} {:?}", base.u8(1)?, base.i32(2, 0)?, combination(base)?))
+}
+
+/// A statistic, with its borders.
+fn statistic(feature: &Table<'_>) -> Result<CtrIn> {
+    let none = || damaged("a statistic is of nothing");
+    let ctr = feature.table(0)?.ok_or_else(none)?;
+    let base = ctr.table(0)?.ok_or_else(none)?;
+    let (categories, above, singles) = combination(&base)?;
+    let place = |column: i32| usize::try_from(column).map_err(|_| damaged("a column's number"));
+    let mut elements = vec![];
+    for column in categories {
+        elements.push(Element::Category { cat_feature_index: place(column)? });
+    }
+    for (column, border) in above {
+        elements.push(Element::Above { float_feature_index: place(column)?, border: f32::from_bits(border) });
+    }
+    for (column, value) in singles {
+        elements.push(Element::Is { cat_feature_index: place(column)?, value: i64::from(value) });
+    }
+    Ok(CtrIn {
+        ctr_type: name_of(base.u8(1)?)?.into(),
+        identifier: identifier(&base)?,
+        elements,
+        borders: feature.numbers(1, f32::from_le_bytes)?,
+        prior_numerator: ctr.f32(2, 0.0)?,
+        prior_denomerator: ctr.f32(3, 1.0)?,
+        scale: ctr.f32(5, 1.0)?,
+        shift: ctr.f32(4, 0.0)?,
+        target_border_idx: place(ctr.i32(1, 0)?)?,
     })
 }
 
@@ -79,7 +211,8 @@ fn model_info(core: &Table<'_>) -> Result<ModelInfo> {
     Ok(ModelInfo { class_params, params })
 }
 
-/// The columns, and the splits that trees name by number: by each border of each column of numbers, then by each category that is asked by itself.
+/// The columns, and the splits that trees name by number: by each border of each column of numbers, then by each category that is asked by
+/// itself, then by each border of each statistic.
 fn features(trees: &Table<'_>) -> Result<(FeaturesInfo, Vec<SplitIn>)> {
     let place = |of: &Table<'_>, slot: usize| usize::try_from(of.i32(slot, -1)?).map_err(|_| damaged("a column's number"));
     let mut bins = vec![];
@@ -130,7 +263,18 @@ fn features(trees: &Table<'_>) -> Result<(FeaturesInfo, Vec<SplitIn>)> {
             }
         }
     }
-    let (ctrs, text_features, embedding_features) = (vec![], vec![], vec![]);
+    let ctrs = trees.tables(7)?.iter().map(statistic).collect::<Result<Vec<_>>>()?;
+    for border in ctrs.iter().flat_map(|ctr| &ctr.borders) {
+        bins.push(SplitIn {
+            split_type: "OnlineCtr".into(),
+            border: Some(*border),
+            float_feature_index: None,
+            cat_feature_index: None,
+            value: None,
+            split_index: bins.len(),
+        });
+    }
+    let (text_features, embedding_features) = (vec![], vec![]);
     Ok((FeaturesInfo { float_features, categorical_features, cat_features_hash, ctrs, text_features, embedding_features }, bins))
 }
 
@@ -235,6 +379,11 @@ struct Table<'a> {
 }
 
 impl<'a> Table<'a> {
+    /// The first table of a buffer.
+    fn root(buffer: &'a [u8], unread: &'a Cell<usize>) -> Result<Self> {
+        Table { buffer, at: 0, fields: &[], unread }.behind(0)
+    }
+
     /// The table that the offset at a place leads to.
     fn behind(&self, place: usize) -> Result<Self> {
         let buffer = self.buffer;
@@ -264,6 +413,15 @@ impl<'a> Table<'a> {
 
     fn f64(&self, field: usize, default: f64) -> Result<f64> {
         self.scalar(field, default, f64::from_le_bytes)
+    }
+
+    fn f32(&self, field: usize, default: f32) -> Result<f32> {
+        self.scalar(field, default, f32::from_le_bytes)
+    }
+
+    fn bytes(&self, field: usize) -> Result<&'a [u8]> {
+        let (at, length) = self.vector(field, 1)?;
+        Ok(&self.buffer[at..at + length])
     }
 
     fn u8(&self, field: usize) -> Result<u8> {

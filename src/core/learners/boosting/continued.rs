@@ -115,6 +115,9 @@ pub fn check(model: &Model, input: &Input<'_>, params: &BoostingParams, (kind, o
         return Err(differs(format!("it has {} scores a row, and this fit has {outputs}", model.outputs())));
     }
     check_features(model, input)?;
+    if model.features.iter().any(|f| f.categories.as_ref().is_some_and(Categories::are_hashed)) {
+        return Err(differs("it knows categories by a hash of their text, as CatBoost's do, and a fit knows their texts".into()));
+    }
     if !model.tables.is_empty() {
         return Err(statistics());
     }
@@ -284,6 +287,8 @@ fn translated(codes: &[u32], labels: &Categories, known: &Categories) -> Result<
             CategoryNames::Text(names) => lookup.text(&names[i as usize]),
             CategoryNames::Integer(names) => lookup.integer(names[i as usize]),
             CategoryNames::Boolean(names) => lookup.boolean(names[i as usize]),
+            // A column of a table has labels.
+            CategoryNames::Hashed(_) => None,
         };
         found.unwrap_or(unseen)
     };

@@ -122,7 +122,7 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<
     }
     let asked = derived.iter().flat_map(|d| match d {
         Derived::OneOf { feature, .. } => std::slice::from_ref(feature),
-        Derived::Ctr { table, .. } => &tables[*table as usize].features,
+        Derived::Ctr { table, .. } | Derived::Hashed { table, .. } => &tables[*table as usize].features,
     });
     for column in asked.copied().collect::<BTreeSet<u32>>() {
         features[column as usize].categories = input.features[column as usize].categories().cloned();

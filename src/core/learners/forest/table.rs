@@ -197,7 +197,7 @@ fn transposed<C: Code>(pool: &ThreadPool, codes: &[C], features: usize, rows: us
 
 /// Returns the most frequent categories of a column, with each row's code among them: `1 + c`, and 0 for the rest.
 fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
-    let (Some(codes), Some(categories)) = (column.category_codes(), column.categories()) else {
+    let (Some(codes), Some(categories)) = (column.category_codes(), column.categories().filter(|c| !c.are_hashed())) else {
         return Err(Error::column(column.name(), "has codes whose categories are not known"));
     };
     let mut counts = vec![0u64; categories.len()];
@@ -215,6 +215,7 @@ fn frequent(column: &Column<'_>, out: &mut [u8]) -> Result<Categories> {
         CategoryNames::Text(v) => CategoryNames::Text(kept.iter().map(|c| v[*c].clone()).collect()),
         CategoryNames::Integer(v) => CategoryNames::Integer(kept.iter().map(|c| v[*c]).collect()),
         CategoryNames::Boolean(v) => CategoryNames::Boolean(kept.iter().map(|c| v[*c]).collect()),
+        CategoryNames::Hashed(v) => CategoryNames::Hashed(v.clone()),
     };
     let null = categories.null.and_then(|null| kept.iter().position(|c| *c == null as usize)).map(|place| place as u32);
     Ok(Categories { labels, null })

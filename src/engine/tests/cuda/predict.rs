@@ -13,6 +13,7 @@ use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::shap::Terms;
 use taiga_testing::gpu::{gpu, say};
+use taiga_testing::hashed::{columns_of, hashed_model, hashed_rows, views};
 use taiga_testing::model::{Dice, Kind, branching, model, values};
 
 fn bits(scores: &[Vec<f64>]) -> Vec<Vec<u64>> {
@@ -146,5 +147,20 @@ fn models_with_categories_predict_the_same() {
                 same_explanations(&format!("{params}, {terms:?}"), &predictor, &columns, terms, None);
             }
         }
+    }
+}
+
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn models_that_find_numbers_by_hashes_predict_the_same() {
+    gpu();
+    for seed in 0..40 {
+        let predictor = Predictor::new(hashed_model(seed));
+        let rows = hashed_rows(predictor.model(), [1, 3, 255, 256, 1000, 70_003][seed as usize % 6], seed);
+        let table = columns_of(&rows);
+        let columns = views(&table);
+        let columns = predictor.bind(&columns).unwrap();
+        same(&format!("seed {seed}"), &predictor, &columns);
+        same_explanations(&format!("seed {seed}"), &predictor, &columns[..], Terms::Values, None);
     }
 }

@@ -12,7 +12,7 @@ use taiga_engine::encoding::ctr::{Ctr, CtrKind};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::learners::boosting::model::explain::Importance;
-use taiga_engine::learners::boosting::model::{CtrTable, Derived, Model};
+use taiga_engine::learners::boosting::model::{CtrTable, Derived, HashedPart, Model};
 use taiga_engine::learners::forest::params::Criterion;
 use taiga_engine::learners::forest::{Forest, ForestParams};
 use taiga_engine::learners::linear::model::{DenseFeature, Numbering, SparseFeatures};
@@ -20,6 +20,7 @@ use taiga_engine::learners::linear::{LinearModel, LinearParams};
 use taiga_engine::learners::{forest, linear};
 use taiga_engine::losses::LossKind;
 use taiga_engine::model::Feature;
+use taiga_engine::numerics::city::hash_of;
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 use taiga_testing::allocator::peak;
 use xxhash_rust::xxh3::xxh3_64;
@@ -245,6 +246,41 @@ fn chosen_keys_of_a_table_and_labels_take_no_time_by_their_square() {
     let labels = (0..400_000i128).map(|high| high << 64 | (high as u64).wrapping_mul(factor) as i128).collect();
     let categories = Categories { labels: Categorized::Integer(labels), null: None };
     accepted("chosen labels", &model(vec![feature("c".into(), Some(categories))], vec![]).to_bytes());
+}
+
+/// Numbers that are found by hashes: tens of thousands of nothing but their parts, and two hundred thousand keys that an unkeyed hash would
+/// send to one place.
+#[test]
+fn what_is_found_by_hashes_takes_memory_in_proportion() {
+    let hashed =
+        |table, parts: Vec<HashedPart>, values: Vec<f32>| Derived::Hashed { table, parts, values, unseen: 1.0, borders: vec![0.5] };
+    let known = Categories { labels: Categorized::Hashed(vec![]), null: Some(u32::MAX) };
+    let table = |features: &[u32], keys: Vec<u64>| CtrTable { features: features.to_vec(), keys, n: vec![], sums: vec![] };
+    let n = 30_000;
+    let mut m = model(vec![feature("c".into(), Some(known.clone())), feature("x".into(), None)], vec![branching(2..2 + n)]);
+    m.tables = vec![table(&[0, 1], vec![])];
+    // Parts that differ, so that none share what they look up.
+    let answer = |missing_left| HashedPart::Answer { feature: 1, border: 0, missing_left };
+    let parts = |i: usize| (0..15).map(|bit| if i >> bit & 1 == 1 { answer(i >> 1 & 1 == 1) } else { HashedPart::Category(0) });
+    m.derived = (0..n).map(|i| hashed(0, parts(i).chain([answer(true), HashedPart::Category(0)]).collect(), vec![])).collect();
+    accepted("what is found by hashes", &m.to_bytes());
+    let factor = 0x9E37_79B9_7F4A_7C15u64;
+    let inverse = (0..6).fold(factor, |inverse, _| inverse.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(inverse))));
+    let mut keys: Vec<u64> = (0..200_000u64).map(|i| (i << 40).wrapping_mul(inverse)).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    let values = vec![0.25; keys.len()];
+    let mut m = model(vec![feature("c".into(), Some(known.clone()))], vec![branching(1..2)]);
+    m.tables = vec![table(&[0], keys)];
+    m.derived = vec![hashed(0, vec![HashedPart::Category(0)], values)];
+    accepted("chosen hashes", &m.to_bytes());
+    // Sets of a column whose categories are hashes, and a long text that each would be named after.
+    let text = "a".repeat(1 << 20);
+    let labels = Categorized::Hashed(vec![(hash_of(&text), text.clone())]);
+    let mut m = model(vec![feature("c".into(), Some(Categories { labels, null: Some(0) }))], vec![branching(1..=n)]);
+    m.derived =
+        (0..n as u32).map(|c| Derived::OneOf { feature: 0, categories: vec![hash_of(&text).wrapping_mul(c / 2 * 2 + 1)] }).collect();
+    accepted("sets of hashes", &m.to_bytes());
 }
 
 /// Twenty thousand classes, and one row.

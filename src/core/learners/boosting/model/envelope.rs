@@ -23,12 +23,14 @@
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
 //! | 14 | features that differ | the parameters `feature_weights`, and `bins` by feature |
+//! | 16 | CatBoost's statistics | categories known by hashes, and derived features that are found by hashes of combinations |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
 use super::validate::MAX_FITTED_BORDERS;
 use super::{CtrTable, Derived, Model, Units};
 use crate::column::FeatureType;
+use crate::column::categories::Categories;
 use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
@@ -45,7 +47,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 14,
+    version: 16,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -75,6 +77,9 @@ const DROPOUTS_SINCE: u32 = 13;
 
 /// The first version with weights of features, and with bins by feature.
 const BY_FEATURE_SINCE: u32 = 14;
+
+/// The first version with categories known by hashes, and with what is found by hashes of combinations.
+const HASHED_SINCE: u32 = 16;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -187,6 +192,10 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        let are_hashed = |f: &Feature| f.categories.as_ref().is_some_and(Categories::are_hashed);
+        if self.features.iter().any(are_hashed) || self.derived.iter().any(|d| matches!(d, Derived::Hashed { .. })) {
+            return HASHED_SINCE;
+        }
         if self.params.feature_weights.is_some() || matches!(self.params.bins, Bins::ByFeature(_)) {
             return BY_FEATURE_SINCE;
         }

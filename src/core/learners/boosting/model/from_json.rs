@@ -1,11 +1,12 @@
 //! A model from JSON: the inverse of [`super::json`].
 
 use super::envelope::ENVELOPE;
-use super::{CtrTable, Derived, Model, Units};
+use super::{CtrTable, Derived, HashedPart, Model, Units};
 use crate::encoding::ctr::Ctr;
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
+use crate::model::Feature;
 use crate::model::from_json::{
     ChildIn, FeatureIn, HistoryIn, LabelIn, NumberIn, Side, border_place, labels, numbers, params, provenance, read,
 };
@@ -56,16 +57,48 @@ struct UnitsIn {
 enum DerivedIn {
     OneOf { feature: u32, categories: Vec<u32> },
     Ctr { table: u32, statistic: String, class: u8, prior: NumberIn, sums: u32, unit: NumberIn, borders: Vec<NumberIn> },
+    Hashed { table: u32, parts: Vec<PartIn>, values: Vec<NumberIn>, unseen: NumberIn, borders: Vec<NumberIn> },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PartIn {
+    category_of: Option<u32>,
+    feature: Option<u32>,
+    border: Option<NumberIn>,
+    missing: Option<Side>,
+}
+
+impl PartIn {
+    fn part(self, features: &[Feature]) -> Result<HashedPart> {
+        match (self.category_of, self.feature, self.border, self.missing) {
+            (Some(column), None, None, None) => Ok(HashedPart::Category(column)),
+            (None, Some(feature), Some(border), Some(side)) => {
+                // Behind the columns it is a set of categories.
+                let borders = features.get(feature as usize).map_or(&[0.5][..], |f| &f.borders);
+                let border = border_place(feature, borders, border.0).map_err(invalid)?;
+                Ok(HashedPart::Answer { feature, border, missing_left: side == Side::Left })
+            }
+            _ => Err(invalid("a part of a hash is neither a category nor a split's answer")),
+        }
+    }
 }
 
 impl DerivedIn {
-    fn derived(self) -> Result<Derived> {
+    fn derived(self, features: &[Feature]) -> Result<Derived> {
         Ok(match self {
             DerivedIn::OneOf { feature, categories } => Derived::OneOf { feature, categories },
             DerivedIn::Ctr { table, statistic, class, prior, sums, unit, borders } => {
                 let ctr = Ctr { kind: named("statistic", &statistic)?, class, prior: prior.0 };
                 Derived::Ctr { table, sums, ctr, unit: unit.0, borders: numbers(borders) }
             }
+            DerivedIn::Hashed { table, parts, values, unseen, borders } => Derived::Hashed {
+                table,
+                parts: parts.into_iter().map(|part| part.part(features)).collect::<Result<_>>()?,
+                values: values.into_iter().map(|x| x.0 as f32).collect(),
+                unseen: unseen.0 as f32,
+                borders: numbers(borders),
+            },
         })
     }
 }
@@ -126,12 +159,13 @@ impl Model {
         let features = m.features.into_iter().map(FeatureIn::feature).collect::<Result<Vec<_>>>()?;
         let names = features.iter().map(|f| f.name.as_str());
         let provenance = provenance(m.label_type, &m.computed, m.structs, m.metadata.as_ref(), m.receipt.as_deref(), names)?;
+        let derived = m.derived.into_iter().map(|d| d.derived(&features)).collect::<Result<_>>()?;
         let mut model = Model {
             params: params(&m.params, BoostingParams::LOCAL, BoostingParams::from_stored)?,
             loss: named::<LossKind>("loss", &m.loss)?,
             target: m.target,
             features,
-            derived: m.derived.into_iter().map(DerivedIn::derived).collect::<Result<_>>()?,
+            derived,
             tables: m.tables.into_iter().map(|t| CtrTable { features: t.features, keys: t.keys, n: t.n, sums: t.sums }).collect(),
             labels: m.labels.map(labels).transpose()?,
             start: numbers(m.start),
@@ -197,7 +231,7 @@ mod tests {
     use crate::dataset::Labels;
     use crate::encoding::ctr::CtrKind;
     use crate::metadata::Metadata;
-    use crate::model::{Feature, History};
+    use crate::model::History;
     use crate::provenance::Provenance;
     use crate::receipt::Receipt;
     use crate::tree::model::Child;

@@ -1,6 +1,6 @@
 //! The first rounds of a model, as a model.
 
-use super::{CtrTable, Derived, Model, Units};
+use super::{CtrTable, Derived, HashedPart, Model, Units};
 use crate::encoding::ctr::CtrKind;
 use crate::error::Result;
 use crate::learners::boosting::units::{exponent, unit_exponent};
@@ -46,6 +46,16 @@ impl Model {
         for split in self.trees.iter().flat_map(|t| t.splits()) {
             borders.entry(split.feature).or_default().insert(split.border);
         }
+        let asked: Vec<u32> = borders.keys().filter_map(|f| f.checked_sub(columns)).collect();
+        for derived in asked {
+            if let Derived::Hashed { parts, .. } = &self.derived[derived as usize] {
+                for part in parts {
+                    if let HashedPart::Answer { feature, border, .. } = part {
+                        borders.entry(*feature).or_default().insert(*border);
+                    }
+                }
+            }
+        }
         let derived: BTreeSet<u32> = borders.keys().filter(|f| **f >= columns).map(|f| f - columns).collect();
         let (numbers, of_borders) = (places(&derived), self.keep_borders(&borders));
         let mut index = 0;
@@ -58,12 +68,21 @@ impl Model {
         for (column, feature) in (0..).zip(&mut self.features) {
             feature.categories = feature.categories.take().filter(|_| asked.contains(&column));
         }
-        for split in self.trees.iter_mut().flat_map(|t| t.splits_mut()) {
-            if let Some(place) = of_borders.get(&split.feature).and_then(|places| places.get(&split.border)) {
-                split.border = *place;
+        let settle = |feature: &mut u32, border: &mut u32| {
+            if let Some(place) = of_borders.get(feature).and_then(|places| places.get(border)) {
+                *border = *place;
             }
-            if let Some(number) = split.feature.checked_sub(columns).and_then(|derived| numbers.get(&derived)) {
-                split.feature = columns + number;
+            if let Some(number) = feature.checked_sub(columns).and_then(|derived| numbers.get(&derived)) {
+                *feature = columns + number;
+            }
+        };
+        self.trees.iter_mut().flat_map(|t| t.splits_mut()).for_each(|split| settle(&mut split.feature, &mut split.border));
+        for derived in &mut self.derived {
+            let Derived::Hashed { parts, .. } = derived else { continue };
+            for part in parts {
+                if let HashedPart::Answer { feature, border, .. } = part {
+                    settle(feature, border);
+                }
             }
         }
     }
@@ -80,7 +99,7 @@ impl Model {
             let borders = match self.features.get_mut(f as usize) {
                 Some(feature) => &mut feature.borders,
                 None => match &mut self.derived[f as usize - columns] {
-                    Derived::Ctr { borders, .. } => borders,
+                    Derived::Ctr { borders, .. } | Derived::Hashed { borders, .. } => borders,
                     Derived::OneOf { .. } => continue,
                 },
             };
@@ -104,20 +123,28 @@ impl Model {
     fn keep_tables(&mut self) {
         let mut sums: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for derived in &self.derived {
-            if let Derived::Ctr { table, sums: own, ctr, .. } = derived {
-                let of_table = sums.entry(*table).or_default();
-                if ctr.kind != CtrKind::Counter && !of_table.contains(own) {
-                    of_table.push(*own);
+            match derived {
+                Derived::OneOf { .. } => {}
+                Derived::Hashed { table, .. } => drop(sums.entry(*table).or_default()),
+                Derived::Ctr { table, sums: own, ctr, .. } => {
+                    let of_table = sums.entry(*table).or_default();
+                    if ctr.kind != CtrKind::Counter && !of_table.contains(own) {
+                        of_table.push(*own);
+                    }
                 }
             }
         }
         let tables: Places = sums.keys().copied().zip(0..).collect();
         for derived in &mut self.derived {
-            if let Derived::Ctr { table, sums: own, ctr, .. } = derived {
-                // Counters read none, and a fit says the first of them.
-                let place = sums[table].iter().position(|s| s == own && ctr.kind != CtrKind::Counter);
-                *own = place.unwrap_or_default() as u32;
-                *table = tables[table];
+            match derived {
+                Derived::OneOf { .. } => {}
+                Derived::Hashed { table, .. } => *table = tables[table],
+                Derived::Ctr { table, sums: own, ctr, .. } => {
+                    // Counters read none, and a fit says the first of them.
+                    let place = sums[table].iter().position(|s| s == own && ctr.kind != CtrKind::Counter);
+                    *own = place.unwrap_or_default() as u32;
+                    *table = tables[table];
+                }
             }
         }
         let all = std::mem::take(&mut self.tables);
@@ -150,7 +177,7 @@ impl Model {
     fn columns_of_derived(&self, derived: &Derived) -> Vec<u32> {
         match derived {
             Derived::OneOf { feature, .. } => vec![*feature],
-            Derived::Ctr { table, .. } => self.tables[*table as usize].features.clone(),
+            Derived::Ctr { table, .. } | Derived::Hashed { table, .. } => self.tables[*table as usize].features.clone(),
         }
     }
 }

@@ -27,8 +27,12 @@ impl Model {
     /// that of `later`. Borders of both are kept, and categories that only `later` knows are numbered behind those of this one.
     ///
     /// # Errors
-    /// [`Error::Column`] where both have statistics of the same categories and these differ, because the rows do.
+    /// [`Error::Column`] where both have statistics of the same categories and these differ, because the rows do;
+    /// [`Error::Parameter`] where one finds numbers by hashes, which no fit makes.
     pub(in super::super) fn joined(mut self, mut later: Model) -> Result<Model> {
+        if self.derived.iter().chain(&later.derived).any(|d| matches!(d, Derived::Hashed { .. })) {
+            return Err(Error::parameter("init_model", "its statistics of categories are another library's, with which no fit goes on"));
+        }
         self.rescale(&later);
         later.rescale(&self);
         for column in 0..self.features.len() {
@@ -121,6 +125,8 @@ impl Model {
     fn question(&self, derived: &Derived) -> Question {
         match derived {
             Derived::OneOf { feature, categories } => Question::OneOf(*feature, categories.clone()),
+            // Of models that are joined none is.
+            Derived::Hashed { table, .. } => Question::Ctr(self.tables[*table as usize].features.clone(), [usize::MAX; 3]),
             Derived::Ctr { table, ctr, .. } => {
                 let kinds = self.params.ctr_kinds(self.labels.is_some());
                 let kind = kinds.iter().position(|k| *k == ctr.kind).unwrap_or(kinds.len());

@@ -9,7 +9,9 @@
 //!                {"name": "job", "type": "categorical", "borders": [], "categories": ["cook", null, …]}, …],
 //!   "derived": [{"kind": "one_of", "feature": 1, "categories": [0, 3]},
 //!               {"kind": "ctr", "table": 0, "statistic": "borders", "class": 0, "prior": 0.5,
-//!                "sums": 0, "unit": 1.0, "borders": [0.3, …]}, …],
+//!                "sums": 0, "unit": 1.0, "borders": [0.3, …]},
+//!               {"kind": "hashed", "table": 1, "parts": [{"category_of": 1}, {"feature": 0, "border": 17.5, "missing": "left"}, …],
+//!                "values": [0.25, …], "unseen": 0.5, "borders": [0.3, …]}, …],
 //!   "tables": [{"features": [1, 2], "keys": [17, …] or [], "n": [4, …], "sums": [[3, …], …]}, …],
 //!   "trees": [
 //!     {"kind": "symmetric", "round": 0, "output": 0,
@@ -32,6 +34,11 @@
 //! `(first * categories of the second + second) * …`; its value is `(sum * unit + prior) / (n + 1)`,
 //! for a "counter" `(n + prior) / (largest n + 1)`, and n and sum are 0 for what the table lacks.
 //!
+//! Categories that are "text, integers or Booleans" are known by a hash of their text, the lower half of the first version of CityHash64: a
+//! category is its hash, and "categories" are those texts that are known. "hashed" finds a row's hash among the keys of its table: of
+//! `h = 0` and each of its parts `p` in order `h = m * (h + m * p)` modulo 2^64 with `m = 0x4906ba494954cb65`, where `p` is the hash of
+//! the column's category as a signed number of 32 bits, or 1 where the row goes right at the split that is named, else 0.
+//!
 //! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is
 //! larger than the border, and left else; a missing value goes to the side named. The raw score of
 //! output `k` is `start[k] + scale * Σ value` over the leaves of the trees of that output, in
@@ -39,7 +46,7 @@
 //! number), `"inf"` (a border that only separates missing values) and `"nan"` (a metric that was
 //! not defined).
 
-use super::{CtrTable, Derived, Model, Units};
+use super::{CtrTable, Derived, HashedPart, Model, Units};
 use crate::envelope::Persisted;
 use crate::error::Result;
 use crate::model::json::{ChildJson, FeatureJson, HistoryJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
@@ -75,12 +82,12 @@ impl Serialize for LeafJson<'_> {
     }
 }
 
-struct DerivedJson<'a>(&'a Derived);
+struct DerivedJson<'a>(&'a Model, &'a Derived);
 
 impl Serialize for DerivedJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
         let mut map = s.serialize_map(None)?;
-        match self.0 {
+        match self.1 {
             Derived::OneOf { feature, categories } => {
                 map.serialize_entry("kind", "one_of")?;
                 map.serialize_entry("feature", feature)?;
@@ -96,9 +103,41 @@ impl Serialize for DerivedJson<'_> {
                 map.serialize_entry("unit", &Number(*unit))?;
                 map.serialize_entry("borders", &Numbers(borders))?;
             }
+            Derived::Hashed { table, parts, values, unseen, borders } => {
+                map.serialize_entry("kind", "hashed")?;
+                map.serialize_entry("table", table)?;
+                map.serialize_entry("parts", &List(|| parts.iter().map(|part| PartJson(self.0, part))))?;
+                map.serialize_entry("values", &List(|| values.iter().map(|x| Number(*x as f64))))?;
+                map.serialize_entry("unseen", &Number(*unseen as f64))?;
+                map.serialize_entry("borders", &Numbers(borders))?;
+            }
         }
         map.end()
     }
+}
+
+/// A part of what is hashed.
+struct PartJson<'a>(&'a Model, &'a HashedPart);
+
+impl Serialize for PartJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let mut map = s.serialize_map(None)?;
+        match self.1 {
+            HashedPart::Category(column) => map.serialize_entry("category_of", column)?,
+            HashedPart::Answer { feature, border, missing_left } => {
+                let value = self.0.borders(*feature).get(*border as usize).copied().unwrap_or(f64::INFINITY);
+                map.serialize_entry("feature", feature)?;
+                map.serialize_entry("border", &Number(value))?;
+                map.serialize_entry("missing", side(*missing_left))?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// The name of the side that missing values go to.
+fn side(is_left: bool) -> &'static str {
+    if is_left { "left" } else { "right" }
 }
 
 struct TableJson<'a>(&'a CtrTable);
@@ -123,7 +162,7 @@ impl Serialize for SplitJson<'_> {
         let mut map = s.serialize_map(None)?;
         map.serialize_entry("feature", &split.feature)?;
         map.serialize_entry("border", &Number(model.border(split)))?;
-        map.serialize_entry("missing", if split.missing_left { "left" } else { "right" })?;
+        map.serialize_entry("missing", side(split.missing_left))?;
         map.serialize_entry("gain", &Number(split.gain as f64 * model.units.gain))?;
         if let Some([left, right]) = children {
             map.serialize_entry("left", &ChildJson::from(*left))?;
@@ -177,7 +216,7 @@ impl Serialize for ModelJson<'_> {
             map.serialize_entry("units", &UnitsJson(&m.units))?;
         }
         map.serialize_entry("features", &List(|| m.features.iter().map(FeatureJson)))?;
-        map.serialize_entry("derived", &List(|| m.derived.iter().map(DerivedJson)))?;
+        map.serialize_entry("derived", &List(|| m.derived.iter().map(|derived| DerivedJson(m, derived))))?;
         map.serialize_entry("tables", &List(|| m.tables.iter().map(TableJson)))?;
         map.serialize_entry("trees", &List(|| (0..m.trees.len()).map(|t| TreeJson(m, t))))?;
         map.serialize_entry("history", &m.history.as_ref().map(HistoryJson))?;

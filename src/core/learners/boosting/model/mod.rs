@@ -18,8 +18,6 @@ pub mod validate;
 pub mod walk_rounds;
 
 use super::params::BoostingParams;
-use crate::column::categories::{Categories, CategoryNames};
-
 use crate::encoding::ctr::{Ctr, CtrKind};
 use crate::losses::LossKind;
 use crate::model::payload::name_of;
@@ -61,6 +59,41 @@ pub enum Derived {
         /// Ascending: a split sends `value > border` right.
         borders: Vec<f64>,
     },
+    /// A number that is found by a hash of a combination: of categories, and of what other splits answer.
+    Hashed {
+        /// Index into the model's tables: one that has keys alone.
+        table: u32,
+        /// What is hashed, in this order, by [`extend_hash`] from 0 on.
+        parts: Vec<HashedPart>,
+        /// Of each of the table's keys.
+        values: Vec<f32>,
+        /// Of a combination whose hash is none of the keys.
+        unseen: f32,
+        /// Ascending: a split sends `value > border` right.
+        borders: Vec<f64>,
+    },
+}
+
+/// A part of a combination that is hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum HashedPart {
+    /// The category of a column whose codes are hashes.
+    Category(u32),
+    /// Whether a row goes right at a split of a column, or of a set of categories: 1 where it does, else 0.
+    Answer { feature: u32, border: u32, missing_left: bool },
+}
+
+/// Returns the hash of a combination with one more part, as CatBoost computes it.
+#[inline(always)]
+pub fn extend_hash(hash: u64, part: u64) -> u64 {
+    const MULTIPLIER: u64 = 0x4906_ba49_4954_cb65;
+    MULTIPLIER.wrapping_mul(hash.wrapping_add(MULTIPLIER.wrapping_mul(part)))
+}
+
+/// Returns the code of a category as a part of a combination, for which CatBoost counts it as signed.
+#[inline(always)]
+pub fn part_of_code(code: u32) -> u64 {
+    code as i32 as i64 as u64
 }
 
 impl Derived {
@@ -68,18 +101,19 @@ impl Derived {
     pub fn borders(&self) -> &[f64] {
         match self {
             Derived::OneOf { .. } => &[0.5],
-            Derived::Ctr { borders, .. } => borders,
+            Derived::Ctr { borders, .. } | Derived::Hashed { borders, .. } => borders,
         }
     }
 }
 
-/// Statistics of the categories of a column, or of the combinations of several, over all training rows.
+/// Statistics of the categories of a column, or of the combinations of several, over all training rows; or the hashes of combinations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CtrTable {
     /// Indices into the model's features, ascending.
     pub features: Vec<u32>,
     /// The combinations that occur, ascending: `(code of the first * categories of the second +
-    /// code of the second) * …`. Empty for a single column, whose entries are its codes.
+    /// code of the second) * …`. Empty for a single column, whose entries are its codes. Of what [`Derived::Hashed`] looks up the
+    /// hashes of combinations, ascending, and nothing else; never the largest u64.
     pub keys: Vec<u64>,
     /// Of each entry, the number of training rows.
     pub n: Vec<u32>,
@@ -162,7 +196,7 @@ impl Model {
     pub fn columns_of(&self, feature: u32) -> Vec<u32> {
         match self.derived.get((feature as usize).wrapping_sub(self.features.len())) {
             Some(Derived::OneOf { feature, .. }) => vec![*feature],
-            Some(Derived::Ctr { table, .. }) => self.tables[*table as usize].features.clone(),
+            Some(Derived::Ctr { table, .. } | Derived::Hashed { table, .. }) => self.tables[*table as usize].features.clone(),
             None => vec![feature],
         }
     }
@@ -176,8 +210,7 @@ impl Model {
             Some(Derived::OneOf { feature, categories }) => {
                 let known = self.features[*feature as usize].categories.as_ref();
                 let label = |c: &u32| match known {
-                    Some(Categories { labels: CategoryNames::Text(v), null }) if *null != Some(*c) => beginning(&v[*c as usize]),
-                    Some(known) => known.name(*c).into(),
+                    Some(known) => known.text(*c).map_or_else(|| known.name(*c).into(), beginning),
                     None => c.to_string().into(),
                 };
                 let labels: Vec<Cow<'_, str>> = categories.iter().map(label).collect();
@@ -190,6 +223,17 @@ impl Model {
                     _ => String::new(),
                 };
                 format!("{}({}{class}, prior {})", name_of(&ctr.kind), columns.join(", "), ctr.prior)
+            }
+            Some(Derived::Hashed { parts, .. }) => {
+                let part = |part: &HashedPart| match part {
+                    HashedPart::Category(column) => name(column).into_owned(),
+                    HashedPart::Answer { feature, border, .. } => match self.features.get(*feature as usize) {
+                        Some(of) => format!("{} > {}", name(feature), of.borders.get(*border as usize).unwrap_or(&f64::INFINITY)),
+                        // A set of one category.
+                        None => self.feature_name(*feature),
+                    },
+                };
+                format!("statistic({})", parts.iter().map(part).collect::<Vec<_>>().join(", "))
             }
         }
     }

@@ -16,7 +16,8 @@
 pub mod parts;
 
 use super::Model;
-use super::entries::{Entries, Sources};
+use super::entries::{Asked, Entries, KeyScratch, Sources};
+use super::{Derived, HashedPart};
 use crate::column::Column;
 use crate::model::code_search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::tree::model::{Child, Node, Split, Tree};
@@ -77,6 +78,8 @@ struct Compiled {
 /// All trees of a model.
 pub(super) struct Plan {
     entries: Vec<Entries>,
+    /// What keys of entries are made of, beside categories.
+    answers: Vec<Test>,
     slots: Vec<Slot>,
     tests: Vec<Test>,
     /// Of each test of a branching tree: where it leads. In a [`Shape::Walk`] tree the states left
@@ -100,6 +103,7 @@ pub(super) struct Block {
     stride: usize,
     rows: usize,
     scratch: Scratch,
+    keys: KeyScratch,
 }
 
 /// The leaves of a block's rows in one tree.
@@ -121,14 +125,26 @@ impl Plan {
     /// Compiles a valid model.
     pub fn new(model: &Model) -> Self {
         let mut used: Vec<Vec<bool>> = vec![Vec::new(); model.features.len() + model.derived.len()];
-        for split in model.trees.iter().flat_map(|t| t.splits()) {
-            let feature = split.feature as usize;
-            let borders = model.borders(split.feature);
-            let used = &mut used[feature];
-            if used.is_empty() {
-                used.resize(borders.len() + 1, false);
+        let mut mark = |feature: u32, border: u32| {
+            let used = &mut used[feature as usize];
+            let is_first = used.is_empty();
+            if is_first {
+                used.resize(model.borders(feature).len() + 1, false);
             }
-            used[split.border as usize] = true;
+            used[border as usize] = true;
+            is_first
+        };
+        for split in model.trees.iter().flat_map(|t| t.splits()) {
+            // What a row's hash is made of is asked once a feature is.
+            if mark(split.feature, split.border)
+                && let Some(Derived::Hashed { parts, .. }) = model.derived.get((split.feature as usize).wrapping_sub(model.features.len()))
+            {
+                for part in parts {
+                    if let HashedPart::Answer { feature, border, .. } = part {
+                        mark(*feature, *border);
+                    }
+                }
+            }
         }
         // Where each border of each feature went: its slot and its rank among the slot's borders.
         let mut sources = Sources::default();
@@ -159,14 +175,20 @@ impl Plan {
             }
             places.push(place);
         }
-        let test = |split: &Split| {
-            let (slot, rank) = places[split.feature as usize][split.border as usize];
-            let shift = !split.missing_left as u8;
+        let test_of = |feature: u32, border: u32, missing_left: bool| {
+            let (slot, rank) = places[feature as usize][border as usize];
+            let shift = !missing_left as u8;
             // Right of the border of rank r are the codes above r + 1; at most 255 in all.
             Test { slot, shift, above: rank + 1 - shift }
         };
+        let test = |split: &Split| test_of(split.feature, split.border, split.missing_left);
         let mut plan = Plan {
             entries: sources.entries,
+            answers: sources
+                .answers
+                .iter()
+                .map(|Asked { feature, border, missing_left }| test_of(*feature, *border, *missing_left))
+                .collect(),
             slots,
             tests: vec![],
             children: vec![],
@@ -216,16 +238,32 @@ impl Plan {
         block.codes.clear();
         block.codes.resize(self.slots.len() * block.stride, 0);
         block.entries.resize(self.entries.len() * rows, 0);
-        for (entries, out) in self.entries.iter().zip(block.entries.chunks_exact_mut(rows.max(1))) {
-            entries.read(columns, start, out);
-        }
         for (slot, codes) in self.slots.iter().zip(block.codes.chunks_exact_mut(block.stride)) {
-            match slot {
-                Slot::Column(feature, search) => search.codes(columns[*feature], start, rows, codes, &mut block.scratch),
-                Slot::Derived(index, of_entry) => {
-                    let entries = &block.entries[index * rows..(index + 1) * rows];
-                    codes.iter_mut().zip(entries).for_each(|(code, entry)| *code = of_entry[*entry as usize]);
-                }
+            if let Slot::Column(feature, search) = slot {
+                search.codes(columns[*feature], start, rows, codes, &mut block.scratch);
+            }
+        }
+        self.look_up(columns, start, block, false);
+        // These are made of the codes of the others.
+        self.look_up(columns, start, block, true);
+    }
+
+    /// Finds the entries of the rows, and the codes of the slots that these give: of those that are made of answers, or the others.
+    fn look_up(&self, columns: &[&Column<'_>], start: usize, block: &mut Block, asks: bool) {
+        let Block { codes, entries: found, stride, rows, keys, .. } = block;
+        let answer = |asked: usize, out: &mut [u8]| {
+            let test = self.answers[asked];
+            test_all(test, &codes[test.slot as usize * *stride..], out);
+        };
+        for (entries, out) in self.entries.iter().zip(found.chunks_exact_mut((*rows).max(1))).filter(|(e, _)| e.asks() == asks) {
+            entries.read(columns, start, answer, keys, out);
+        }
+        for (slot, codes) in self.slots.iter().zip(codes.chunks_exact_mut(*stride)) {
+            if let Slot::Derived(index, of_entry) = slot
+                && self.entries[*index].asks() == asks
+            {
+                let entries = &found[index * *rows..(index + 1) * *rows];
+                codes.iter_mut().zip(entries).for_each(|(code, entry)| *code = of_entry[*entry as usize]);
             }
         }
     }

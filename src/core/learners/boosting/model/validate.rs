@@ -1,6 +1,7 @@
 //! Whether a model is one: everything that applying and explaining it relies on.
 
-use super::{Derived, Model};
+use super::{CtrTable, Derived, HashedPart, Model};
+use crate::column::categories::Categories;
 use crate::dataset::labels::{Labels, validate_labels};
 use crate::encoding::ctr::CtrKind;
 use crate::envelope::check;
@@ -19,6 +20,9 @@ pub const MAX_FITTED_BORDERS: usize = 255;
 
 /// The most columns whose categories a table may combine: the limit of the parameter `max_combination`.
 pub const MAX_COMBINATION: usize = 8;
+
+/// The most parts of a combination that is hashed.
+pub const MAX_HASHED_PARTS: usize = 64;
 
 /// The most statistics of one sum of a table that differ in their prior: the limit of the parameter `ctr_priors`.
 pub const MAX_PRIORS: usize = 16;
@@ -80,13 +84,30 @@ impl Model {
         self.features.iter().try_for_each(|f| validate_feature(f, usize::MAX))
     }
 
-    /// How many categories a feature has; none where it has none at all.
+    /// The categories of a feature; none where it has none at all.
+    fn categories(&self, feature: u32) -> Option<&Categories> {
+        self.features.get(feature as usize)?.categories.as_ref()
+    }
+
+    /// How many categories a feature has that statistics are of; none where these are hashes.
     fn cardinality(&self, feature: u32) -> Option<u64> {
-        Some(self.features.get(feature as usize)?.categories.as_ref()?.len() as u64)
+        self.categories(feature).filter(|c| !c.are_hashed()).map(|c| c.len() as u64)
     }
 
     fn validate_derived(&self) -> Result<()> {
+        let mut are_hashes = vec![false; self.tables.len()];
+        for derived in &self.derived {
+            if let Derived::Hashed { table, .. } = derived
+                && let Some(are_hashes) = are_hashes.get_mut(*table as usize)
+            {
+                *are_hashes = true;
+            }
+        }
         for (i, t) in self.tables.iter().enumerate() {
+            if are_hashes[i] {
+                check(is_of_hashes(t), || format!("table {i} is not one of hashes"))?;
+                continue;
+            }
             let columns = t.features.len();
             check(columns <= MAX_COMBINATION, || format!("table {i} combines {columns} features, {MAX_COMBINATION} are the most"))?;
             let ascending = columns > 0 && t.features.windows(2).all(|w| w[0] < w[1]);
@@ -120,19 +141,53 @@ impl Model {
             }
             let valid = match d {
                 Derived::OneOf { feature, categories } => {
-                    let known = self.cardinality(*feature).unwrap_or(0);
+                    let known = self.categories(*feature).map_or(0, |c| c.len() as u64);
                     categories.windows(2).all(|w| w[0] < w[1]) && categories.last().is_some_and(|c| (*c as u64) < known)
                 }
                 Derived::Ctr { table, sums, ctr, unit, borders } => {
-                    let table = self.tables.get(*table as usize);
+                    let are_counts = are_hashes.get(*table as usize) == Some(&false);
+                    let table = self.tables.get(*table as usize).filter(|_| are_counts);
                     let found = table.is_some_and(|t| ctr.kind == CtrKind::Counter || (*sums as usize) < t.sums.len());
                     let ascending = borders.iter().all(|x| x.is_finite()) && borders.windows(2).all(|w| w[0] < w[1]);
                     found && ascending && borders.len() <= MAX_FITTED_BORDERS && unit.is_finite() && ctr.prior.is_finite()
+                }
+                Derived::Hashed { .. } => {
+                    check(self.is_hashed(d), || format!("derived feature {i} is not found by a hash of its parts"))?;
+                    true
                 }
             };
             check(valid, || format!("derived feature {i}: {d:?}"))?;
         }
         Ok(())
+    }
+
+    /// Whether what a derived feature hashes and what it finds are there, and its table is of the same columns.
+    fn is_hashed(&self, derived: &Derived) -> bool {
+        let Derived::Hashed { table, parts, values, unseen, borders } = derived else { return false };
+        let ascending = borders.iter().all(|x| x.is_finite()) && borders.windows(2).all(|w| w[0] < w[1]);
+        let mut columns = Vec::with_capacity(parts.len().min(MAX_HASHED_PARTS));
+        for part in parts.iter().take(MAX_HASHED_PARTS) {
+            columns.extend(match part {
+                HashedPart::Category(column) => self.categories(*column).filter(|c| c.are_hashed()).map(|_| *column),
+                HashedPart::Answer { feature, border, .. } => match self.features.get(*feature as usize) {
+                    Some(f) => (*border as usize <= f.borders.len()).then_some(*feature),
+                    None => match self.derived.get(*feature as usize - self.features.len()) {
+                        Some(Derived::OneOf { feature, categories }) => (categories.len() == 1 && *border == 0).then_some(*feature),
+                        _ => None,
+                    },
+                },
+            });
+        }
+        let are_valid = columns.len() == parts.len();
+        columns.sort_unstable();
+        columns.dedup();
+        let table = self.tables.get(*table as usize);
+        are_valid
+            && ascending
+            && borders.len() <= MAX_FITTED_BORDERS
+            && !unseen.is_nan()
+            && values.iter().all(|x| !x.is_nan())
+            && table.is_some_and(|t| t.features == columns && t.keys.len() == values.len())
     }
 
     fn validate_split(&self, split: &Split) -> std::result::Result<(), String> {
@@ -152,6 +207,12 @@ impl Model {
         }
         if leaf.weight >= 0.0 { Ok(()) } else { Err(format!("the leaf weight {:?} is negative or NaN", leaf.weight)) }
     }
+}
+
+/// Whether a table has ascending hashes of combinations, and nothing of each.
+fn is_of_hashes(table: &CtrTable) -> bool {
+    let ascend = table.keys.windows(2).all(|w| w[0] < w[1]) && table.keys.last() != Some(&u64::MAX);
+    ascend && !table.features.is_empty() && table.n.is_empty() && table.sums.is_empty()
 }
 
 fn validate_symmetric(splits: &[Split], leaves: &[Leaf]) -> std::result::Result<(), String> {

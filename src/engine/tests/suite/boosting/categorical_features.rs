@@ -135,6 +135,7 @@ impl Mixed {
                     }
                     (entry.map_or(0, |e| t.sums[*sums as usize][e]) as f64 * unit + ctr.prior, n + 1.0)
                 }
+                Derived::Hashed { .. } => panic!("a fit makes none"),
             }
         };
         let right = |s: &Split, row: usize| -> bool {

@@ -66,7 +66,7 @@ fn used(model: &Model) -> Vec<String> {
         let columns = match feature.checked_sub(model.features.len()).map(|derived| &model.derived[derived]) {
             None => vec![feature as u32],
             Some(Derived::OneOf { feature, .. }) => vec![*feature],
-            Some(Derived::Ctr { table, .. }) => model.tables[*table as usize].features.clone(),
+            Some(Derived::Ctr { table, .. } | Derived::Hashed { table, .. }) => model.tables[*table as usize].features.clone(),
         };
         names.extend(columns.into_iter().map(|column| model.features[column as usize].name.clone()));
     }

@@ -9,6 +9,8 @@ use crate::tree::model::Tree;
 pub struct Parts<'a> {
     pub slots: Vec<SlotPart<'a>>,
     pub entries: &'a [Entries],
+    /// What keys of entries are made of, beside categories: tests of slots.
+    pub answers: Vec<(u32, u8, u8)>,
     pub trees: Vec<TreePart>,
     /// Slot, shift, above: see `Test`.
     pub tests: Vec<(u32, u8, u8)>,
@@ -44,6 +46,7 @@ impl Plan {
         let mut parts = Parts {
             slots: slots.collect(),
             entries: &self.entries,
+            answers: self.answers.iter().map(|t| (t.slot, t.shift, t.above)).collect(),
             trees: Vec::with_capacity(model.trees.len()),
             tests: self.tests.iter().map(|t| (t.slot, t.shift, t.above)).collect(),
             children: vec![[0; 2]; self.tests.len()],

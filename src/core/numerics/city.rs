@@ -1,14 +1,43 @@
-//! The hash by which CatBoost knows categories: the lower half of the first version of CityHash64 (Pike and Alakuijala, Google, 2011) of
-//! their text.
+//! The hash by which CatBoost knows categories, and so do models that come from there: the lower half of the first version of CityHash64
+//! (Pike and Alakuijala, Google, 2011) of their text.
 
 const K0: u64 = 0xc3a5_c85c_97cb_3127;
 const K1: u64 = 0xb492_b66f_be98_f273;
 const K2: u64 = 0x9ae1_6a3b_2f90_404f;
 const K3: u64 = 0xc949_d7c7_509e_6557;
 
-/// The hash of a category's text.
-pub(super) fn hash_of(text: &str) -> u32 {
+/// Returns the hash of a category's text.
+///
+/// ```
+/// use taiga_core::numerics::city::{hash_of, hash_of_integer};
+/// assert_eq!(hash_of("-17"), hash_of_integer(-17));
+/// ```
+#[inline]
+pub fn hash_of(text: &str) -> u32 {
     city_hash_64(text.as_bytes()) as u32
+}
+
+/// Returns the hash of an integer's text: its digits, behind a minus where it is negative.
+#[inline]
+pub fn hash_of_integer(value: i128) -> u32 {
+    // The digits of 128 bits, and a minus.
+    let mut text = [0u8; 40];
+    let mut at = text.len();
+    let mut left = value.unsigned_abs();
+    while left > 0 || at == text.len() {
+        at -= 1;
+        // Most numbers have 64 bits, which are divided faster.
+        let (rest, digit) = match u64::try_from(left) {
+            Ok(narrow) => ((narrow / 10) as u128, (narrow % 10) as u8),
+            Err(_) => (left / 10, (left % 10) as u8),
+        };
+        (text[at], left) = (b'0' + digit, rest);
+    }
+    if value < 0 {
+        at -= 1;
+        text[at] = b'-';
+    }
+    city_hash_64(&text[at..]) as u32
 }
 
 /// The eight bytes from a place on.
@@ -107,4 +136,18 @@ fn long(s: &[u8]) -> u64 {
     }
     let first = mix(v.0, w.0).wrapping_add(fold(y).wrapping_mul(K1)).wrapping_add(z);
     mix(first, mix(v.1, w.1).wrapping_add(x))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that integers have the hash of the text that they are written as.
+    #[test]
+    fn integers_have_the_hash_of_their_text() {
+        let near = [0, 1, 9, 10, 99, u64::MAX as i128, 1 << 64, i128::MAX].into_iter().flat_map(|x: i128| [x, x - 1, -x, -(x - 1)]);
+        for value in near.chain([i128::MIN, i128::MIN + 1]) {
+            assert_eq!(hash_of_integer(value), hash_of(&value.to_string()), "{value}");
+        }
+    }
 }
