@@ -290,7 +290,6 @@ const NOTES: &[(&[&str], &str)] = &[
         &[
             "fold_len_multiplier",
             "approx_on_full_history",
-            "has_time",
             "ctr_history_unit",
             "counter_calc_method",
             "final_ctr_computation_mode",
@@ -299,6 +298,7 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "leave it out; permutations= is the number of orders that statistics of categories are computed under",
     ),
+    (&["has_time"], "order_by= of fit_gbdt is a column of times: statistics of categories are then of the rows before a row in their order"),
     (&["combinations_ctr", "per_feature_ctr"], "ctr= holds for all columns and their combinations"),
     (&["min_data_per_group"], "leave it out; cat_smooth= and cat_l2= hold small categories back"),
     (

@@ -6,7 +6,7 @@ use crate::column::Column;
 use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
-use crate::dataset::{ClassWeight, Target};
+use crate::dataset::{ClassWeight, Input, Target};
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
 use crate::losses::{Loss, LossKind};
@@ -287,8 +287,8 @@ learner_params! {
         /// and `binarized_target_mean_value`.
         pub target_borders: u32 = 1 => Between(1, 255),
         /// The number of permutations that statistics are computed under. With several, each tree grows under
-        /// one of them but the first, and its leaves have their values under the first.
-        pub permutations: u32 = 3 => Between(1, 64),
+        /// one of them but the first, and its leaves have their values under the first. One where the table says in which order rows come.
+        pub permutations: u32 = Self::PERMUTATIONS => Between(1, 64),
         /// The largest number of columns whose categories are combined; 1: none.
         pub max_combination: u32 = 2 => Between(1, 8),
         /// The largest number of entries in the model's tables of statistics.
@@ -318,6 +318,9 @@ learner_params! {
 }
 
 impl BoostingParams {
+    /// The number of permutations unless told.
+    const PERMUTATIONS: u32 = 3;
+
     /// The most rounds of a fit.
     pub const MOST_ROUNDS: u64 = 1_000_000;
 
@@ -451,10 +454,29 @@ impl BoostingParams {
         problems.limit("leaves", self.leaves, Between(2, 65_536));
     }
 
-    /// Returns the parameters with the names of a table's several targets.
-    pub fn of_target(&self, target: &Target<'_>) -> Self {
-        let names = || target.several().iter().map(|column| column.name().to_string()).collect();
-        BoostingParams { targets: matches!(target, Target::Several(_)).then(names), ..self.clone() }
+    /// Returns the parameters with what a table says: the names of its several targets, and that there is one order of its rows.
+    pub fn of_table(&self, input: &Input<'_>) -> Self {
+        let names = || input.target.several().iter().map(|column| column.name().to_string()).collect();
+        let targets = matches!(input.target, Target::Several(_)).then(names);
+        BoostingParams { targets, permutations: if input.order.is_some() { 1 } else { self.permutations }, ..self.clone() }
+    }
+
+    /// Checks that statistics of categories are made in an order, where one is given, and in no others.
+    ///
+    /// # Errors
+    /// Naming the parameter.
+    pub fn check_order(&self, given: bool) -> Result<()> {
+        if !given {
+            return Ok(());
+        }
+        if self.cat_method != CatMethod::Ctr {
+            let name = serde_json::to_string(&self.cat_method).unwrap_or_default();
+            return Err(Error::parameter("order_by", format!("it counts only under cat_method=\"ctr\", not {name}")));
+        }
+        if self.permutations != 1 && self.permutations != Self::PERMUTATIONS {
+            return Err(Error::parameter("permutations", "there is only one order with `order_by`"));
+        }
+        Ok(())
     }
 
     /// Returns whether the outputs of a loss share one tree in each round.

@@ -33,6 +33,7 @@ mod boosting {
     mod model_apply;
     mod model_envelope;
     mod model_explain;
+    mod order_by;
     mod position_bias;
     mod prepare;
     mod ranking;
