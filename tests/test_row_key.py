@@ -75,6 +75,8 @@ Fit = Callable[[pl.DataFrame], tg.Model]
 FITS: dict[str, tuple[Callable[..., pl.Expr], tuple[Any, ...], dict[str, Any]]] = {
     "numbers": (tg.fit_gbdt, ("y", *NUMBERS), {"rounds": 6}),
     "categories": (tg.fit_gbdt, ("y", *NUMBERS, *CATEGORIES), {"rounds": 6, "weight": "w"}),
+    "ordered": (tg.fit_gbdt, ("y", "a", *CATEGORIES), {"rounds": 5, "order_by": pl.col("c") % 7, "eval": "held"}),
+    "steps": (tg.fit_gbdt, ("class", *NUMBERS, "city"), {"rounds": 3, "leaf_iterations": 3, "row_sample": "mvs"}),
     "classes": (tg.fit_gbdt, ("class", *NUMBERS, "city"), {"rounds": 4, "policy": "leafwise", "max_combination": 1}),
     "subsets": (
         tg.fit_gbdt,
@@ -181,6 +183,7 @@ def test_random_fits(data: st.DataObject) -> None:
         "extra_trees": draw(st.booleans()),
         "random_strength": draw(st.sampled_from([None, 1.0])),
         "path_smooth": draw(st.sampled_from([None, 3.0])),
+        "leaf_iterations": draw(st.sampled_from([None, 3])),
         "max_delta_step": draw(st.sampled_from([None, 0.4])),
         "weight": draw(st.sampled_from([None, pl.col("w") + 1])),
         "eval": draw(st.sampled_from([None, "held"])),

@@ -136,6 +136,7 @@ class GbdtParams(TypedDict, total=False):
     min_gain: float
     max_delta_step: float | None
     path_smooth: float | None
+    leaf_iterations: int | None
     extra_trees: bool
     random_strength: float | None
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
@@ -505,6 +506,16 @@ def fit_gbdt(
         `n / path_smooth` times its parent's, from the root down; default 0: it is its own. Splits are scored by
         these values, but where a tree's leaves serve several outputs; leaves that are refitted (`"mae"`,
         `"quantile"`) are not smoothed. (LightGBM: the same.)
+    leaf_iterations
+        The Newton steps that make a leaf's value, 1 to 100; default 1. After a tree has grown, the derivatives are
+        found anew at the scores that the values so far lead to (before `learning_rate`), of the rows and weights that
+        the tree grew from, and each leaf takes a further step by them. So values come nearer to those that lower the
+        loss most, which one step misses where the loss is no parabola (`"logloss"`, `"poisson"`, `"cox"`); `l2` holds
+        back each step and not their sum, so that under `"rmse"` a leaf comes to the mean of its rows. Outputs that
+        share a tree take their steps together; those that have a tree each (classes, unless `multi_strategy` says
+        otherwise) each from where the others were when the round began. An error for `"mae"`, `"mape"` and
+        `"quantile"`, whose leaves are quantiles, and on a GPU: `device="auto"` is the CPU. (CatBoost:
+        `leaf_estimation_iterations` with `leaf_estimation_method="Newton"` and no `leaf_estimation_backtracking`.)
     extra_trees
         Whether a node may be divided at one border alone of each feature, drawn at random for each node (under
         `"symmetric"` for each level), of the subsets of categories of `cat_method="partition"` at one length;

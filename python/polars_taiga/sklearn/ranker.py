@@ -99,6 +99,7 @@ class GbdtRanker(Gbdt):
         min_gain: float = 0.0,
         max_delta_step: float | None = None,
         path_smooth: float | None = None,
+        leaf_iterations: int | None = None,
         extra_trees: bool = False,
         random_strength: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,

@@ -51,6 +51,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["min_child_samples", "min_data", "min_data_per_leaf", "min_samples_leaf"], &["min_data_in_leaf"]),
     (&["gamma", "min_gain_to_split", "min_impurity_decrease", "min_split_gain", "min_split_loss"], &["min_gain"]),
     (&["extra_tree"], &["extra_trees"]),
+    (&["leaf_estimation_iterations"], &["leaf_iterations"]),
     (&["max_leaf_output", "max_tree_output", "poisson_max_delta_step"], &["max_delta_step"]),
     (&["bootstrap_type", "data_sample_strategy", "sampling_method"], &["row_sample"]),
     (&["bagging", "bagging_fraction", "sub_row", "subsample"], &["row_fraction", "bootstrap"]),
@@ -283,8 +284,8 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (&["langevin", "diffusion_temperature", "posterior_sampling"], "leave it out: there is no noise in gradients"),
     (
-        &["leaf_estimation_iterations", "leaf_estimation_method", "leaf_estimation_backtracking"],
-        "leave it out: leaves take one Newton step, or the exact quantile",
+        &["leaf_estimation_method", "leaf_estimation_backtracking"],
+        "leave it out: leaves take Newton steps, as many as leaf_iterations= says, or the exact quantile",
     ),
     (
         &[

@@ -87,6 +87,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         seed: data.seed,
         announced: data.announced,
         shared: data.shared,
+        steps_on: data.steps_on,
         shard: RowShard { collective: end, first: data.shard.first + rows.start, all: data.shard.all },
         batches: None,
     }

@@ -416,6 +416,7 @@ impl<'a> PreparedFit<'a> {
             && loss.leaf_rule(0) == LeafRule::Newton
             && !shares_trees
             && schedule.is_none()
+            && params.leaf_iterations() == 1
             && units.len() == 1;
         let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
         let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
@@ -451,6 +452,7 @@ impl<'a> PreparedFit<'a> {
             seed: params.seed,
             announced,
             shared: if shares_trees { outputs } else { 1 },
+            steps_on: params.leaf_iterations() > 1,
             shard: own.shard(rows),
             batches: batches.as_ref(),
         };

@@ -7,9 +7,10 @@ use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Input, Target};
+use crate::device::DeviceSet;
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
-use crate::losses::{Loss, LossKind};
+use crate::losses::{LeafRule, Loss, LossKind};
 use crate::metrics::{MetricKind, MetricSpec, Metrics, metric_names};
 use crate::numerics::censored::Distribution;
 use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
@@ -238,6 +239,9 @@ learner_params! {
         /// How many rows a node needs for its value to be as much its own as its parent's: of `n` rows, its own counts `n / path_smooth`
         /// times the parent's; 0 unless told: it is its own.
         pub path_smooth: Option<f64> = None => NotNegative,
+        /// The Newton steps that a leaf's value is made of, 1 to 100, each by the derivatives at the scores that those before lead to; 1 unless
+        /// told.
+        pub leaf_iterations: Option<u32> = None => By(Self::check_leaf_iterations),
 
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
@@ -371,6 +375,7 @@ impl BoostingParams {
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
+            leaf_iterations: self.leaf_iterations.filter(|steps| *steps > 1),
             boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
             uniform_drop: self.uniform_drop.filter(|on| *on),
             one_drop: self.one_drop.filter(|on| *on),
@@ -596,6 +601,15 @@ impl BoostingParams {
         }
     }
 
+    /// Adds what is wrong with `leaf_iterations`.
+    fn check_leaf_iterations(&self, problems: &mut Problems) {
+        problems.limit("leaf_iterations", self.leaf_iterations, Between(1, 100));
+        if self.leaf_iterations() > 1 && matches!(DeviceSet::parse(&self.device), Ok(DeviceSet::Cuda(_))) {
+            let text = "several steps of a leaf are made on the CPU alone yet: use device=\"cpu\" or \"auto\", or leave it out";
+            problems.add(Error::parameter("leaf_iterations", text));
+        }
+    }
+
     /// Adds what is wrong with `bins`.
     fn check_bins(&self, problems: &mut Problems) {
         if let Bins::Same(bins) = self.bins {
@@ -673,6 +687,10 @@ impl BoostingParams {
         }
         let params = self.loss_params();
         let Ok(loss) = crate::losses::loss(self.loss, &params, 2, 1.0) else { return };
+        if self.leaf_iterations() > 1 && loss.leaf_rule(0) != LeafRule::Newton {
+            let text = format!("loss=\"{name}\" gives leaves the quantile of their rows' residuals, which takes no steps: leave it out");
+            problems.add(Error::parameter("leaf_iterations", text));
+        }
         for metric in metrics.iter().filter(|metric| !metric.fits(loss.link(), &params)) {
             let fitting = metric_names(|m| m.fits(loss.link()));
             let text = format!("\"{metric}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can");
@@ -697,6 +715,11 @@ impl BoostingParams {
     /// How much noise is on scores, where there is any.
     pub fn random_strength(&self) -> Option<f64> {
         self.random_strength.filter(|strength| *strength > 0.0)
+    }
+
+    /// The Newton steps that a leaf's value is made of.
+    pub fn leaf_iterations(&self) -> u32 {
+        self.leaf_iterations.unwrap_or(1)
     }
 
     /// The largest depth of a tree.

@@ -67,6 +67,8 @@ pub struct TrainingData<'a> {
     pub announced: Option<Announced>,
     /// How many outputs share each tree ([`TreeRequest::shared`]): all, or 1 where each has its own.
     pub shared: usize,
+    /// Whether leaves take further steps ([`TreeSteps::leaf_steps`]).
+    pub steps_on: bool,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
     /// What of the codes comes in batches, for devices that take it so: this process's threads.
@@ -91,6 +93,10 @@ pub struct LeafSums {
 /// The error's text where derivatives overflow.
 pub const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
+
+/// The error's text where that is of further steps of leaves.
+pub const NOT_FINITE_BEYOND: &str = "at the values that `leaf_iterations` comes to the gradients are no longer finite: set `max_delta_step`, raise \
+     `l2`, or ask for fewer steps";
 
 /// What a fit will do with every tree of it, where that is sure from the start.
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +173,16 @@ pub trait SpreadSteps {
     fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64>;
 }
 
+/// Sums derivatives on a device as they would be if the leaves of the last trees had values already, for further steps of these.
+pub trait LeafSteps {
+    /// Returns each leaf's sums over the rows drawn, `[output][leaf]`, for the outputs from `first` on, with the trees that have ended or been
+    /// replayed for them last: of their derivatives at scores to which `values`, likewise, are added. The scores stay what they are.
+    ///
+    /// # Errors
+    /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are not finite there.
+    fn sums_beyond(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>>;
+}
+
 /// Returns the sum of squared gradients in that of hessians, from those of each block of rows ([`RowShard::BLOCK`]), which are added in
 /// their order.
 pub fn mean_square(blocks: impl Iterator<Item = (f64, f64)>) -> f64 {
@@ -239,6 +255,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what leaves trees out for a while, on a device that does.
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        None
+    }
+
+    /// Returns what leaves take further steps by, on a device that has it, where there is to be one ([`TrainingData::steps_on`]).
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         None
     }
 

@@ -23,6 +23,7 @@
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
 //! | 14 | features that differ | the parameters `feature_weights`, and `bins` by feature |
+//! | 17 | steps of leaves | the parameter `leaf_iterations` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -45,7 +46,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 14,
+    version: 17,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -75,6 +76,9 @@ const DROPOUTS_SINCE: u32 = 13;
 
 /// The first version with weights of features, and with bins by feature.
 const BY_FEATURE_SINCE: u32 = 14;
+
+/// The first version with several steps of a leaf.
+const LEAF_ITERATIONS_SINCE: u32 = 17;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -187,6 +191,9 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        if self.params.leaf_iterations.is_some() {
+            return LEAF_ITERATIONS_SINCE;
+        }
         if self.params.feature_weights.is_some() || matches!(self.params.bins, Bins::ByFeature(_)) {
             return BY_FEATURE_SINCE;
         }

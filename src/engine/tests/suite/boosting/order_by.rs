@@ -40,7 +40,10 @@ fn the_order_of_a_permutation_gives_its_fit() {
     assert!(ordered > 10, "{ordered} fits");
 }
 
-/// A category and a time of each row, some of which share one, and a target that drifts.
+/// The largest target, of which the others are whole parts: so their shares of the range are exact.
+const RANGE: f64 = 64.0;
+
+/// A category and a time of each row, some of which share one, and a target between 0 and [`RANGE`] that drifts.
 struct Times {
     names: Vec<String>,
     times: Vec<u32>,
@@ -52,7 +55,8 @@ impl Times {
         let mut dice = Dice::new(seed);
         let names: Vec<u64> = (0..rows).map(|_| dice.below(12)).collect();
         let times: Vec<u32> = (0..rows).map(|_| dice.below(rows as u64 / 2) as u32).collect();
-        let y = names.iter().zip(&times).map(|(name, time)| ((name * 7 % 12) as f64 * 4.0 + (time % 5) as f64).round()).collect();
+        let mut y: Vec<f64> = names.iter().zip(&times).map(|(name, time)| (name * 7 % 12 * 4 + u64::from(time % 5)) as f64).collect();
+        (y[0], y[1]) = (0.0, RANGE);
         Times { names: names.iter().map(|name| format!("n{name}")).collect(), times, y }
     }
 
@@ -101,13 +105,11 @@ fn statistics_are_of_the_rows_before() {
         let model = table.fit(&params(json!({
             "rounds": 1, "depth": 3, "learning_rate": 1.0, "l2": 0.0, "ctr": ["float_target_mean_value"], "ctr_priors": [0.5], "seed": seed
         })));
-        let (low, high) = table.y.iter().fold((f64::MAX, f64::MIN), |(l, h), y| (l.min(*y), h.max(*y)));
         let Tree::Symmetric { splits, leaves } = &model.trees[0] else { panic!("a symmetric tree") };
         let (mut rows, mut sums) = (vec![0u32; leaves.len()], vec![0.0; leaves.len()]);
         for ((n, s), y) in table.before().into_iter().zip(&table.y) {
-            let value = ((s - n * low) / (high - low) + 0.5) / (n + 1.0);
             let right = |feature: u32, border: u32| match &model.derived[feature as usize - 1] {
-                Derived::Ctr { borders, .. } => value > borders[border as usize],
+                Derived::Ctr { borders, .. } => s / RANGE + 0.5 > borders[border as usize] * (n + 1.0),
                 other => panic!("{other:?}"),
             };
             let leaf = splits.iter().fold(0, |leaf, split| 2 * leaf + right(split.feature, split.border) as usize);
