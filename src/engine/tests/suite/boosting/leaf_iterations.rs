@@ -93,6 +93,7 @@ fn leaves_have_the_values_of_a_naive_twin() {
 /// weights, rows that are drawn, and held-out rows. There is one feature of two values, so that all trees have the same split.
 #[test]
 fn a_further_step_is_a_first_one_from_the_scores_so_far() {
+    let mut compared = 0;
     for name in losses() {
         for (case, more) in [
             json!({}),
@@ -108,7 +109,11 @@ fn a_further_step_is_a_first_one_from_the_scores_so_far() {
             t.weight = (case == 2).then(|| (0..400).map(|i| 0.5 + (i % 7) as f64).collect());
             let together = more["multi_strategy"].is_string();
             let p = |steps: u32| {
-                let base = json!({ "loss": name, "rounds": 1, "depth": 1, "learning_rate": 1.0, "l2": 5.0, "seed": 9, "leaf_iterations": steps });
+                let mut base = json!({ "loss": name, "rounds": 1, "depth": 1, "learning_rate": 1.0, "l2": 5.0, "seed": 9, "leaf_iterations": steps });
+                if name == "huber" {
+                    // Unless told it is one of residuals.
+                    base["huber_delta"] = json!(0.7);
+                }
                 params_with(base, more.clone())
             };
             let outputs = t.fit(&p(1)).start.len();
@@ -123,7 +128,12 @@ fn a_further_step_is_a_first_one_from_the_scores_so_far() {
                     }
                 }
                 let step = &values(&from.fit(&p(1)))[k];
-                assert_eq!((one[k].len(), step.len(), two[k].len()), (2, 2, 2), "{name} {more}");
+                assert_eq!((one[k].len(), two[k].len()), (2, 2), "{name} {more}");
+                // What is left may not be worth a split.
+                if step.len() == 1 {
+                    continue;
+                }
+                compared += 1;
                 for ((first, step), both) in one[k].iter().zip(step).zip(&two[k]) {
                     let close = 1e-4 * (1.0 + first.abs() + step.abs());
                     assert!((first + step - both).abs() < close, "{name} {more} {k}: {first} + {step} is not {both}");
@@ -131,6 +141,7 @@ fn a_further_step_is_a_first_one_from_the_scores_so_far() {
             }
         }
     }
+    assert!(compared > 90, "{compared}");
 }
 
 /// Proves that threads change nothing of random fits with several steps: any loss, policy, sampler, weights, held-out rows with early
@@ -226,7 +237,14 @@ fn what_takes_no_steps_is_told() {
         assert!(told(json!({ "leaf_iterations": 2, "loss": loss })).starts_with(&format!("parameter `leaf_iterations`: loss=\"{loss}\"")));
     }
     assert!(told(json!({ "leaf_iterations": 2, "device": "cuda" })).contains("`leaf_iterations`: several steps"));
-    let t = Table::numbers(vec![(0..40).map(f64::from).collect()], (0..40).map(|i| if i == 7 { 1e30 } else { 0.0 }).collect());
-    let error = t.try_fit(&params(json!({ "loss": "poisson", "leaf_iterations": 3, "l2": 0, "rounds": 1 }))).unwrap_err();
+    // The first step of a leaf goes much too far, and the second one finds nothing finite there.
+    let mut t = Table::numbers(vec![(0..40).map(f64::from).collect()], (0..40).map(|i| if i == 7 { 1e5 } else { 0.0 }).collect());
+    t.baseline = vec![vec![0.0; 40]];
+    let p = |steps: u32| {
+        let own = json!({ "value": "exp(f) - y * f", "link": "log" });
+        params(json!({ "loss": "custom", "custom_loss": own, "leaf_iterations": steps, "l2": 0, "rounds": 1 }))
+    };
+    assert!(t.try_fit(&p(1)).is_ok());
+    let error = t.try_fit(&p(2)).unwrap_err();
     assert!(error.to_string().contains("`leaf_iterations` comes to") && error.rows_fault().is_some(), "{error}");
 }
