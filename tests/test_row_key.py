@@ -183,13 +183,16 @@ def test_random_fits(data: st.DataObject) -> None:
         "extra_trees": draw(st.booleans()),
         "random_strength": draw(st.sampled_from([None, 1.0])),
         "path_smooth": draw(st.sampled_from([None, 3.0])),
-        "leaf_iterations": draw(st.sampled_from([None, 3])),
         "max_delta_step": draw(st.sampled_from([None, 0.4])),
         "weight": draw(st.sampled_from([None, pl.col("w") + 1])),
         "eval": draw(st.sampled_from([None, "held"])),
         "seed": draw(st.integers(0, 3)),
         "on_error": "null",
     }
+    if params["loss"] not in ("mae", "quantile"):
+        params["leaf_iterations"] = draw(st.sampled_from([None, 3]))
+    if params["cat_method"] == "ctr" and params["permutations"] != 2:
+        params["order_by"] = draw(st.sampled_from([None, "c", "a"]))
     features = draw(st.lists(st.sampled_from(NUMBERS + CATEGORIES), min_size=1, max_size=6, unique=True))
     expr = tg.fit_gbdt("y", *features, row_key="id", **params)
     value = frame.select(expr).item()
