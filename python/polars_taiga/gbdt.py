@@ -514,8 +514,8 @@ def fit_gbdt(
         back each step and not their sum, so that under `"rmse"` a leaf comes to the mean of its rows. Outputs that
         share a tree take their steps together; those that have a tree each (classes, unless `multi_strategy` says
         otherwise) each from where the others were when the round began. An error for `"mae"`, `"mape"` and
-        `"quantile"`, whose leaves are quantiles, and on a GPU: `device="auto"` is the CPU. (CatBoost:
-        `leaf_estimation_iterations` with `leaf_estimation_method="Newton"` and no `leaf_estimation_backtracking`.)
+        `"quantile"`, whose leaves are quantiles. (CatBoost: `leaf_estimation_iterations` with
+        `leaf_estimation_method="Newton"` and no `leaf_estimation_backtracking`.)
     extra_trees
         Whether a node may be divided at one border alone of each feature, drawn at random for each node (under
         `"symmetric"` for each level), of the subsets of categories of `cat_method="partition"` at one length;

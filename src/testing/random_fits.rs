@@ -77,6 +77,9 @@ impl RandomFit {
             }
             drawn["bins"] = bins;
         }
+        if !["mae", "quantile", "quantiles", "mape"].contains(&loss) && dice.chance(0.25) {
+            drawn["leaf_iterations"] = json!(one_of(dice, &[1, 2, 5]));
+        }
         if drawn["cat_method"] == "ctr" && dice.chance(0.4) {
             let times = 1 + dice.below(2 * rows as u64);
             t.order = Some((0..rows).map(|_| dice.below(times) as u32).collect());

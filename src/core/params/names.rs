@@ -299,7 +299,10 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "leave it out; permutations= is the number of orders that statistics of categories are computed under",
     ),
-    (&["has_time"], "order_by= of fit_gbdt is a column of times: statistics of categories are then of the rows before a row in their order"),
+    (
+        &["has_time"],
+        "order_by= of fit_gbdt is a column of times: statistics of categories are then of the rows before a row in their order",
+    ),
     (&["combinations_ctr", "per_feature_ctr"], "ctr= holds for all columns and their combinations"),
     (&["min_data_per_group"], "leave it out; cat_smooth= and cat_l2= hold small categories back"),
     (

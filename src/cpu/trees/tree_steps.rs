@@ -125,7 +125,11 @@ impl CpuTrees<'_> {
 }
 
 /// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes: those of each output, one behind the other.
-pub(super) fn leaf_sums(quantizers: &[GradientQuantizer], shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<Vec<LeafSums>>> {
+pub(super) fn leaf_sums(
+    quantizers: &[GradientQuantizer],
+    shards: &[Vec<((i64, i64), u64)>],
+    of: RowShard<'_>,
+) -> Result<Vec<Vec<LeafSums>>> {
     let mut numbers: Vec<i64> = (0..shards[0].len())
         .flat_map(|i| {
             let (mut total, mut count) = ((0, 0), 0);

@@ -3,7 +3,7 @@
 use super::{Chosen, DeviceSet, Place, choose, cost, gpu, open_gpus};
 use taiga_core::dataset::labels::Labels;
 use taiga_core::dataset::{Input, Monitor};
-use taiga_core::error::{Error, Result};
+use taiga_core::error::Result;
 use taiga_core::learners::boosting::BoostingParams;
 use taiga_core::learners::boosting::small_tables::may_suit;
 use taiga_core::learners::boosting::steps::{Extent, TrainingData, TreeDevices, TreeSteps};
@@ -16,7 +16,7 @@ pub fn stay_here(input: &Input<'_>, params: &BoostingParams) -> bool {
         Ok(DeviceSet::Auto) => {
             let outputs = input.target.labels().map_or(input.target.several().len(), Labels::len).max(1);
             let size = (input.target.rows(), input.features.len());
-            gpu::missing().is_some() || params.leaf_iterations() > 1 || !cost::trees(1, size, outputs * params.rounds.unwrap_or(MOST_ROUNDS) as usize).gains()
+            gpu::missing().is_some() || !cost::trees(1, size, outputs * params.rounds.unwrap_or(MOST_ROUNDS) as usize).gains()
         }
         named => named == Ok(DeviceSet::Cpu),
     }
@@ -77,16 +77,12 @@ impl TreeDevices for Chosen<'_> {
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
         let gpus = open_gpus(self.asked)?;
-        let refused = data.steps_on.then_some("several steps of a leaf (`leaf_iterations`) are made on the CPU alone yet");
-        if let (Some(why), true) = (refused, gpus.len() > 1) {
-            return Err(Error::parameter("device", format!("{:?}: {why}; use \"cpu\" or \"auto\"", self.asked)));
-        }
         if gpus.len() > 1 || (!gpus.is_empty() && !data.shard.is_whole()) {
             monitor.device(self.asked);
             return gpu::with_several_trees(&gpus, pool, data, extent.most_nodes, &interrupted, body);
         }
         let room = || gpu::check_trees(pool, &data, extent.most_nodes, &interrupted);
-        let place = choose(self.asked, cost::trees(pool.size(), (data.target.len(), data.features.len()), extent.trees), refused, room)?;
+        let place = choose(self.asked, cost::trees(pool.size(), (data.target.len(), data.features.len()), extent.trees), None, room)?;
         monitor.device(place.why());
         match place {
             Place::Cpu(_) => body(&mut CpuTrees::new(pool, data, &interrupted)?),

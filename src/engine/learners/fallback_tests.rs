@@ -128,7 +128,7 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
 }
 
 /// Proves that boosted trees begin again wherever a GPU runs out of memory (at every step of growing, of adding statistics of categories
-/// and of their combinations in the middle of a fit, of noise, of scores, of trees that leave them and of quantiles of leaves), with the bytes of
+/// and of their combinations in the middle of a fit, of noise, of scores, of trees that leave them, of leaves and of their quantiles), with the bytes of
 /// the CPU.
 #[test]
 fn boosted_trees_begin_again_from_any_step() {
@@ -136,6 +136,7 @@ fn boosted_trees_begin_again_from_any_step() {
         json!({ "rounds": 3, "depth": 3, "max_combination": 2, "permutations": 3 }),
         json!({ "rounds": 3, "policy": "leafwise", "leaves": 5, "cat_method": "partition", "early_stopping": 2 }),
         json!({ "rounds": 4, "policy": "depthwise", "depth": 3, "loss": "mae", "cat_method": "one_hot" }),
+        json!({ "rounds": 3, "depth": 2, "loss": "log_cosh", "leaf_iterations": 3, "permutations": 2, "max_combination": 1 }),
         json!({ "rounds": 4, "depth": 2, "cat_method": "one_hot", "random_strength": 1.0, "boosting": "dart", "drop_rate": 0.9, "skip_drop": 0.0 }),
     ] {
         let expected = boosted(params.clone(), "cpu", &Notes::default()).expect("a fit");

@@ -7,7 +7,6 @@ use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{ClassWeight, Input, Target};
-use crate::device::DeviceSet;
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
 use crate::losses::{LeafRule, Loss, LossKind};
@@ -241,7 +240,7 @@ learner_params! {
         pub path_smooth: Option<f64> = None => NotNegative,
         /// The Newton steps that a leaf's value is made of, 1 to 100, each by the derivatives at the scores that those before lead to; 1 unless
         /// told.
-        pub leaf_iterations: Option<u32> = None => By(Self::check_leaf_iterations),
+        pub leaf_iterations: Option<u32> = None => Between(1, 100),
 
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
@@ -598,15 +597,6 @@ impl BoostingParams {
         if self.policy == Policy::Symmetric && self.feature_fraction_node != 1.0 {
             let text = "a symmetric tree has one split a level: use feature_fraction_level, or policy=\"depthwise\" or \"leafwise\"";
             problems.add(Error::parameter("feature_fraction_node", text));
-        }
-    }
-
-    /// Adds what is wrong with `leaf_iterations`.
-    fn check_leaf_iterations(&self, problems: &mut Problems) {
-        problems.limit("leaf_iterations", self.leaf_iterations, Between(1, 100));
-        if self.leaf_iterations() > 1 && matches!(DeviceSet::parse(&self.device), Ok(DeviceSet::Cuda(_))) {
-            let text = "several steps of a leaf are made on the CPU alone yet: use device=\"cpu\" or \"auto\", or leave it out";
-            problems.add(Error::parameter("leaf_iterations", text));
         }
     }
 

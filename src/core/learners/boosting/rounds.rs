@@ -203,7 +203,7 @@ impl Rounds<'_> {
         };
         features.note_used(grown.tree.splits())?;
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
-        let mut leaves = self.leaves(backend, &grown, &sums, (own, output), rate)?;
+        let mut leaves = self.leaves(backend, &grown, &grown.tree, &sums, (own, output), rate)?;
         // Steps move the values of all outputs that share a tree together.
         let at_once = if self.params.leaf_iterations() > 1 { leaves.len() } else { 1 };
         for set in (0..features.sets()).filter(|set| *set != own) {
@@ -211,7 +211,7 @@ impl Rounds<'_> {
             for (k, leaves) in (output..).step_by(at_once).zip(leaves.chunks_mut(at_once)) {
                 let replayed = (k..k + leaves.len()).map(|k| backend.replay(self.loss, &tree, set * outputs + k));
                 let sums = replayed.collect::<Result<Vec<_>>>()?;
-                let of_set = self.leaves(backend, &grown, &sums, (set, k), rate)?;
+                let of_set = self.leaves(backend, &grown, &tree, &sums, (set, k), rate)?;
                 if set == 0 {
                     leaves.clone_from_slice(&of_set);
                 }
@@ -264,17 +264,18 @@ impl Rounds<'_> {
     }
 
     /// The leaves that the tree just ended or replayed has for the outputs of a set from `output` on, from their sums; the backend has their
-    /// values.
+    /// values. `tree`: in the features of the set.
     fn leaves(
         &self,
         backend: &mut dyn TreeSteps,
         grown: &GrownTree,
+        tree: &Tree,
         sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
         rate: f64,
     ) -> Result<Vec<Vec<Leaf>>> {
         let newton = match self.loss.leaf_rule(output) {
-            LeafRule::Newton => Some(self.newton_values(backend, grown, sums, (set, output))?),
+            LeafRule::Newton => Some(self.newton_values(backend, grown, tree, sums, (set, output))?),
             LeafRule::Quantile(_) => None,
         };
         let mut leaves = vec![];
@@ -292,8 +293,11 @@ impl Rounds<'_> {
             // Where there are several targets, weights have the unit that these have in common.
             let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
             let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
-            let leaf =
-                |(value, s): (&f32, &LeafSums)| Leaf { value: *value as f64, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
+            let leaf = |(value, s): (&f32, &LeafSums)| Leaf {
+                value: *value as f64,
+                weight: weight(s),
+                count: s.count.min(u32::MAX as u64) as u32,
+            };
             leaves.push(values.iter().zip(sums).map(leaf).collect());
         }
         Ok(leaves)
@@ -322,6 +326,7 @@ impl Rounds<'_> {
         &self,
         backend: &mut dyn TreeSteps,
         grown: &GrownTree,
+        tree: &Tree,
         sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
     ) -> Result<Vec<Vec<f64>>> {
@@ -331,7 +336,7 @@ impl Rounds<'_> {
         let mut values: Vec<Vec<f64>> = sums.iter().zip(&rules).map(first).collect();
         for _ in 1..self.params.leaf_iterations() {
             let so_far: Vec<Vec<f32>> = values.iter().map(|values| values.iter().map(|value| *value as f32).collect()).collect();
-            let sums = steps_of_leaves(backend)?.sums_beyond(self.loss, set * self.loss.outputs() + output, &so_far)?;
+            let sums = steps_of_leaves(backend)?.sums_beyond(self.loss, tree, set * self.loss.outputs() + output, &so_far)?;
             for ((values, sums), rules) in values.iter_mut().zip(&sums).zip(&rules) {
                 step_on(&grown.tree, rules, sums, &grown.bounds, values);
             }

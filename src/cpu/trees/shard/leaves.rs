@@ -86,7 +86,9 @@ impl Shard {
 
     /// Adds the values of leaves to the scores of the outputs from `first` on, until they are [taken back](Shard::take_values_back).
     pub fn try_values(&mut self, first: usize, values: &[Vec<f32>]) {
-        for ((scores, leaf), (values, before)) in self.scores[first..].iter_mut().zip(&self.leaf[first..]).zip(values.iter().zip(&mut self.untried)) {
+        for ((scores, leaf), (values, before)) in
+            self.scores[first..].iter_mut().zip(&self.leaf[first..]).zip(values.iter().zip(&mut self.untried))
+        {
             before.copy_from_slice(scores);
             scores.iter_mut().zip(leaf.iter()).for_each(|(score, leaf)| *score += values[*leaf as usize]);
         }

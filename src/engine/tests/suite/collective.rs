@@ -10,7 +10,8 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{
-    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest,
+    TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -92,8 +93,8 @@ impl SpreadSteps for Shards<'_> {
 }
 
 impl LeafSteps for Shards<'_> {
-    fn sums_beyond(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>> {
-        self.all(|shard| shard.sums_beyond(loss, first, values))
+    fn sums_beyond(&mut self, loss: &dyn Loss, tree: &Tree, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>> {
+        self.all(|shard| shard.sums_beyond(loss, tree, first, values))
     }
 }
 

@@ -121,9 +121,6 @@ fn threads_and_chunks_change_no_random_fit() {
         if case % 5 == 2 {
             drawn.params = drawn.with_dropouts(case);
         }
-        if case % 7 == 3 {
-            drawn.params.leaf_iterations = Some(3);
-        }
         let (whole, lengths) = (drawn.input(Column::from_f64), [1, 7, 1000, 1023, 4099]);
         let one = drawn.fit(&whole, &with_threads(&drawn.params, 1));
         let many = [2, 3, 4, 7][case as usize % 4];
