@@ -87,6 +87,8 @@ FITS: list[dict[str, Any]] = [
     {"target": "y", "features": NUMBERS, "rounds": 8},
     {"target": "y", "features": [*NUMBERS, "city"], "weight": "w", "eval": "set", "early_stopping": 3, "rounds": 30},
     {"target": "kind", "features": [*NUMBERS, "city"], "rounds": 4, "policy": "leafwise", "class_weight": "balanced"},
+    {"target": "y", "features": ["a", "city"], "rounds": 4, "order_by": "day", "weight": "w", "loss": "log_cosh"},
+    {"target": "yes", "features": [*NUMBERS, "city"], "rounds": 3, "leaf_iterations": 3, "row_sample": "mvs"},
     {
         "target": "level",
         "features": NUMBERS,

@@ -74,6 +74,15 @@ FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
         lambda: tg.fit_gbdt("y", "a", feature_weights={"aa": 1}),
         "no feature `aa`; did you mean `a`",
     ),
+    "gbdt: a list to order by": (lambda: tg.fit_gbdt("y", "city", order_by="list"), "`list`: its type is .*no order"),
+    "gbdt: an order of one-hot questions": (
+        lambda: tg.fit_gbdt("y", "city", order_by="day", cat_method="one_hot"),
+        '`order_by`: it counts only under cat_method="ctr", not "one_hot"',
+    ),
+    "gbdt: an order and permutations": (
+        lambda: tg.fit_gbdt("y", "city", order_by="day", permutations=5),
+        "`permutations`: there is only one order with `order_by`",
+    ),
     "gbdt: no feature weight": (lambda: tg.fit_gbdt("y", "a", feature_weights={"a": 0}), "all features .`a`. have"),
     "gbdt: interaction": (lambda: tg.fit_gbdt("y", "a", "b", interaction=[["a", "z"]]), "`interaction`: .*`z`"),
     "forest: a list": (lambda: tg.fit_forest("y", "a", "list"), "column `list`: its type is list"),

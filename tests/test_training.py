@@ -21,6 +21,7 @@ WAYS: list[dict[str, Any]] = [
     {"policy": "depthwise", "row_sample": "mvs", "feature_fraction": 0.7, "seed": 3},
     {"policy": "leafwise", "row_sample": "bayesian", "extra_trees": True, "path_smooth": 5.0, "max_delta_step": 0.5},
     {"random_strength": 2.0, "learning_rate": 0.2},
+    {"leaf_iterations": 3, "loss": "log_cosh", "row_sample": "bernoulli"},
     {"feature_weights": {"a": 0.2, "b": 0.0}, "policy": "leafwise", "leaves": 9},
     {"boosting": "dart", "drop_rate": 0.2, "skip_drop": 0.3, "row_sample": "goss"},
     {"loss": "mae", "row_sample": "bernoulli"},

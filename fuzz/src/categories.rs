@@ -63,6 +63,7 @@ pub fn categories(input: &[u8]) -> bool {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let params = json!({
         "rounds": 2, "depth": 2, "policy": policy, "cat_method": method, "n_threads": 1, "device": "cpu", "min_data_in_leaf": 1,

@@ -57,6 +57,7 @@ pub fn seeds() -> Vec<Seed> {
             held_out: None,
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         };
         for policy in ["symmetric", "depthwise", "leafwise"] {
             for method in ["ctr", "one_hot", "partition"] {

@@ -36,7 +36,7 @@ _TYPES: dict[str, tuple[Callable[..., pl.Expr], bool | None]] = {
 }
 
 # Options that name columns which are no features.
-_ROLES = ("weight", "baseline", "eval", "group", "position", "event", "lower", "upper", "row_key")
+_ROLES = ("weight", "baseline", "eval", "group", "position", "event", "lower", "upper", "order_by", "row_key")
 
 
 def frame_of(query: str, models: Mapping[str, Model | bytes], tables: dict[str, pl.LazyFrame]) -> pl.LazyFrame:

@@ -33,6 +33,7 @@ def fit_gbdt_by(
     event: IntoColumn | None = None,
     lower: IntoColumn | None = None,
     upper: IntoColumn | None = None,
+    order_by: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
     progress: bool | None = None,
@@ -55,7 +56,7 @@ def fit_gbdt_by(
     by
         The columns whose values tell the groups apart: integers, text, Booleans, dates or times. None may be
         called `model`.
-    target, features, weight, baseline, eval, group, position, event, lower, upper, row_key, metadata
+    target, features, weight, baseline, eval, group, position, event, lower, upper, order_by, row_key, metadata
         As in `fit_gbdt`. Features that are chosen by a selector have to leave the keys out.
     on_error
         What becomes of a group whose rows can't be fitted: `"raise"`, the default: the query ends by an error that
@@ -92,6 +93,7 @@ def fit_gbdt_by(
         "event": event,
         "lower": lower,
         "upper": upper,
+        "order_by": order_by,
         "row_key": row_key,
     }
     keys = _plugin.as_exprs([by], "`by`")

@@ -136,6 +136,7 @@ class GbdtParams(TypedDict, total=False):
     min_gain: float
     max_delta_step: float | None
     path_smooth: float | None
+    leaf_iterations: int | None
     extra_trees: bool
     random_strength: float | None
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
@@ -184,6 +185,7 @@ def fit_gbdt(
     event: IntoColumn | None = None,
     lower: IntoColumn | None = None,
     upper: IntoColumn | None = None,
+    order_by: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
     init_model: Model | bytes | IntoColumn | None = None,
@@ -265,6 +267,14 @@ def fit_gbdt(
         given; the target lies between them. Equal where it was seen; infinity above where it had not happened until
         `lower`, 0 below where it had happened before `upper`. `"cox"` knows times alone that were seen or are
         still to come. (XGBoost: `label_lower_bound`, `label_upper_bound`; CatBoost: two targets, -1 for infinity.)
+    order_by
+        A column or expression to take the rows by, such as a time, where `cat_method="ctr"` makes statistics of
+        categories: a row's are then those of the rows before it in the ascending order of this column, equal values in
+        the order of the rows (with a `row_key`, of the keys), and not before it in random permutations. Whoever
+        predicts the future knows no more at the fit than there is to know then. No nulls; any type that has an order;
+        text, and categories that are no Enum, by their text. There is one order, so `permutations` may not be given;
+        where no column has statistics it changes nothing; under another `cat_method` it is an error. (CatBoost:
+        `has_time=True`, of rows that are sorted; `tg.target_encode` has the same parameter.)
     row_key
         A column, or several, whose values are others in each row: a number, a Boolean, temporal, text or Binary. The
         model is then one of the set of its rows: a shuffle, a streaming join or `group_by` before the fit, and rows
@@ -496,6 +506,16 @@ def fit_gbdt(
         `n / path_smooth` times its parent's, from the root down; default 0: it is its own. Splits are scored by
         these values, but where a tree's leaves serve several outputs; leaves that are refitted (`"mae"`,
         `"quantile"`) are not smoothed. (LightGBM: the same.)
+    leaf_iterations
+        The Newton steps that make a leaf's value, 1 to 100; default 1. After a tree has grown, the derivatives are
+        found anew at the scores that the values so far lead to (before `learning_rate`), of the rows and weights that
+        the tree grew from, and each leaf takes a further step by them. So values come nearer to those that lower the
+        loss most, which one step misses where the loss is no parabola (`"logloss"`, `"poisson"`, `"cox"`); `l2` holds
+        back each step and not their sum, so that under `"rmse"` a leaf comes to the mean of its rows. Outputs that
+        share a tree take their steps together; those that have a tree each (classes, unless `multi_strategy` says
+        otherwise) each from where the others were when the round began. An error for `"mae"`, `"mape"` and
+        `"quantile"`, whose leaves are quantiles. (CatBoost: `leaf_estimation_iterations` with
+        `leaf_estimation_method="Newton"` and no `leaf_estimation_backtracking`.)
     extra_trees
         Whether a node may be divided at one border alone of each feature, drawn at random for each node (under
         `"symmetric"` for each level), of the subsets of categories of `cat_method="partition"` at one length;
@@ -579,7 +599,8 @@ def fit_gbdt(
     permutations
         The number of permutations for statistics, 1 to 64; default 3. With several, each tree grows
         under one of them but the first, every permutation keeps scores of its own, and leaves have
-        their values under the first (CatBoost's learning and averaging permutations).
+        their values under the first (CatBoost's learning and averaging permutations). With `order_by` there is one
+        order and none of these: 1 is what `Model.params` tells then.
     max_combination
         The largest number of columns whose categories are combined while a tree grows, 1 to 8;
         default 2, and 1 is none. (CatBoost: `max_ctr_complexity`.)
@@ -679,6 +700,7 @@ def fit_gbdt(
         "event": event,
         "lower": lower,
         "upper": upper,
+        "order_by": order_by,
         "row_key": row_key,
     }
     training = _fit.Training(init_model, snapshot, snapshot_every, callback, verbose, collective)

@@ -100,6 +100,7 @@ def fit_gbdt(
     event: IntoColumn | None = None,
     lower: IntoColumn | None = None,
     upper: IntoColumn | None = None,
+    order_by: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
     init_model: Model | bytes | None = None,
     snapshot: str | os.PathLike[str] | None = None,
@@ -137,7 +138,7 @@ def fit_gbdt(
           worker; rank 0's rows come first.
     target, features, params
         As in `tg.fit_gbdt`.
-    weight, baseline, eval, group, position, event, lower, upper, row_key, init_model, metadata
+    weight, baseline, eval, group, position, event, lower, upper, order_by, row_key, init_model, metadata
         As in `tg.fit_gbdt`.
     workers
         The number of workers, each a process.
@@ -203,6 +204,7 @@ def fit_gbdt(
         "event": event,
         "lower": lower,
         "upper": upper,
+        "order_by": order_by,
         "row_key": row_key,
         "init_model": init_model,
         "metadata": metadata,

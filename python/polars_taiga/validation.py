@@ -41,6 +41,7 @@ class FoldsParams(GbdtParams, total=False):
     event: IntoColumn | None
     lower: IntoColumn | None
     upper: IntoColumn | None
+    order_by: IntoColumn | None
     row_key: IntoColumns | None
     progress: bool | None
 
@@ -118,7 +119,8 @@ class FoldsCall:
         """Of `params`, those of `FoldsParams`."""
         own = dict(params)
         roles = {
-            role: own.pop(role, None) for role in ("weight", "group", "position", "event", "lower", "upper", "row_key")
+            role: own.pop(role, None)
+            for role in ("weight", "group", "position", "event", "lower", "upper", "order_by", "row_key")
         }
         folds, fold_by = own.pop("folds", 5), own.pop("fold_by", None)
         n_folds, self.progress = own.pop("n_folds", 5), own.pop("progress", None)
@@ -194,7 +196,7 @@ def fit_folds(
         How many folds `"group"` and `"time"` make; default 5.
     fold_by
         The column of the groups or of the times.
-    weight, group, position, event, lower, upper
+    weight, group, position, event, lower, upper, order_by
         As in `fit_gbdt`. Losses by `group` want whole groups: `folds="group"`.
     row_key
         As in `fit_gbdt`: which fold a row is in, and the models, then depend on the set of the rows alone. Each row

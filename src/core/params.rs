@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 29] = [
+const LATER: [&str; 30] = [
     "positive",
     "eval_train",
     "early_stopping_min_delta",
@@ -80,6 +80,7 @@ const LATER: [&str; 29] = [
     "bagging_temperature",
     "max_delta_step",
     "path_smooth",
+    "leaf_iterations",
     "extra_trees",
     "random_strength",
     "boosting",

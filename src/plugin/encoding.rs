@@ -11,6 +11,7 @@ use crate::errors::{self, guarded};
 use crate::export::{Answer, Length, export};
 use crate::fit::{self, Fields, OnError};
 use crate::monitor::{self, LONG, expression};
+use crate::order;
 use crate::schema::{InputSchema, check_names, check_number_field, is_known, unnest};
 use crate::threads::on_all_threads;
 use polars::prelude::*;
@@ -95,7 +96,7 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
             check_number(weight.name(), weight.dtype(), "a weight")?;
         }
         if let Some(order_by) = next(kwargs.order_by) {
-            target::check_order(order_by.name(), order_by.dtype())?;
+            order::check(order_by.name(), order_by.dtype())?;
         }
         if let Some(folds) = next(kwargs.folds) {
             target::check_folds(folds.name(), folds.dtype())?;
@@ -121,7 +122,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
             let weight = weight.map(target::weights).transpose()?;
             let plan = match (params.kind, order_by, folds) {
                 (EncodingKind::Ordered, Some(order_by), _) => {
-                    EncodingPlan::Ordered(vec![target::order(order_by)?.map_or(Order::Rows, Order::Given)])
+                    EncodingPlan::Ordered(vec![order::rows(order_by)?.map_or(Order::Rows, Order::Given)])
                 }
                 (EncodingKind::Kfold, _, Some(folds)) if rows > 0 => {
                     let (folds, count) = target::folds(folds)?;

@@ -6,6 +6,7 @@ use crate::errors;
 use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::held_out::{self, HeldOut};
 use crate::monitor::Watch;
+use crate::order;
 use crate::row_key::Description;
 use crate::schema::{InputSchema, is_known};
 use crate::several::{self, SeveralTargets};
@@ -43,6 +44,9 @@ pub fn check_given(fields: &InputSchema, params: &BoostingParams, given: GivenCo
     }
     let types = fields.check(&params.categorical)?;
     held_out::check(fields, true)?;
+    if let Some(by) = fields.one("order_by")?.filter(|by| is_known(by.dtype())) {
+        order::check(by.name(), by.dtype())?;
+    }
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if !is_known(dtype) {
         return Ok(());
@@ -81,6 +85,7 @@ pub fn given(fields: &InputSchema) -> GivenColumns {
         groups: fields.has("group"),
         positions: fields.has("position"),
         times: TIMES.iter().any(|role| fields.has(role)),
+        order: fields.has("order_by"),
     }
 }
 
@@ -113,6 +118,7 @@ pub struct GivenTable<'p> {
     positions: Option<Positions<'static>>,
     groups: Option<Vec<u32>>,
     times: TimeColumns,
+    order: Option<Vec<u32>>,
     /// The fit's own, while it works.
     _threads: FitThreads,
 }
@@ -152,6 +158,7 @@ impl<'p> GivenTable<'p> {
         let positions = position.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::positions(s))).transpose()?;
         let groups = group.as_ref().map(|s| parts.check_length(s).and_then(|()| categories::groups(s))).transpose()?;
         let times = TimeColumns::new(|role| parts.one(role)?.map(|s| parts.check_length(&s).map(|()| s)).transpose())?;
+        let order = parts.one("order_by")?.map(|s| parts.check_length(&s).and_then(|()| order::places(&s))).transpose()?;
         let threads = FitThreads::take(params.n_threads, parts.target.len() * features.len());
         params.n_threads = Some(threads.count());
         Ok(GivenTable {
@@ -167,6 +174,7 @@ impl<'p> GivenTable<'p> {
             positions,
             groups,
             times,
+            order,
             _threads: threads,
         })
     }
@@ -190,6 +198,7 @@ impl<'p> GivenTable<'p> {
                 numbers: self.of_loss.iter().map(Numbers::column).collect(),
                 times: self.times.times(),
             },
+            order: self.order.as_deref().map(Cow::Borrowed),
         }
     }
 

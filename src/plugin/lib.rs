@@ -25,6 +25,7 @@ mod loss;
 mod metrics;
 mod model;
 mod monitor;
+mod order;
 mod predict;
 mod quantize;
 mod row_key;

@@ -81,6 +81,8 @@ pub struct Table {
     pub positions: Option<Vec<u32>>,
     /// The largest time that each row's event may have happened at; the least is the target.
     pub upper: Option<Vec<f64>>,
+    /// The place of each row in the order that statistics of categories take them in.
+    pub order: Option<Vec<u32>>,
 }
 
 impl Table {
@@ -94,6 +96,7 @@ impl Table {
             groups: None,
             positions: None,
             upper: None,
+            order: None,
         }
     }
 
@@ -107,6 +110,7 @@ impl Table {
             groups: None,
             positions: None,
             upper: None,
+            order: None,
         }
     }
 
@@ -144,6 +148,7 @@ impl Table {
             baseline: self.baseline.iter().enumerate().map(|(i, b)| Column::from_f64(format!("b{i}"), b)).collect(),
             held_out: self.held_out.as_deref(),
             evaluation: Default::default(),
+            order: self.order.as_deref().map(Cow::Borrowed),
             loss_columns: LossColumns {
                 groups: self.groups.as_deref().map(Cow::Borrowed),
                 positions: self.positions.as_deref().map(positions),
@@ -188,6 +193,7 @@ impl Table {
             groups: self.groups.as_ref().map(|g| take(g, &keep)),
             positions: self.positions.as_ref().map(|p| take(p, &keep)),
             upper: self.upper.as_ref().map(|u| take(u, &keep)),
+            order: self.order.as_ref().map(|places| take(places, &keep)),
         }
     }
 }

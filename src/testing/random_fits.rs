@@ -1,5 +1,6 @@
 //! Fits drawn at random: any loss, policy and way to draw rows, any constraint and limit, with weights, held-out rows, baselines, groups,
-//! positions, categories, several targets and scores in one tree or a tree each, noise on scores, and losses of one's own. Whatever else is different, the same rows have to give the same model.
+//! positions, categories and the order that their statistics take rows in, several targets and scores in one tree or a tree each, noise on
+//! scores, and losses of one's own. Whatever else is different, the same rows have to give the same model.
 
 use crate::contract::{LOSSES, RANKING, table};
 use crate::{Dice, Table, Wanted, params};
@@ -75,6 +76,14 @@ impl RandomFit {
                 bins[format!("x{f}")] = json!(one_of(dice, &[2, 7, 64, 254, 255, 256]));
             }
             drawn["bins"] = bins;
+        }
+        if !["mae", "quantile", "quantiles", "mape"].contains(&loss) && dice.chance(0.25) {
+            drawn["leaf_iterations"] = json!(one_of(dice, &[1, 2, 5]));
+        }
+        if drawn["cat_method"] == "ctr" && dice.chance(0.4) {
+            let times = 1 + dice.below(2 * rows as u64);
+            t.order = Some((0..rows).map(|_| dice.below(times) as u32).collect());
+            drawn["permutations"] = json!(one_of(dice, &[1, 3]));
         }
         RandomFit { table: t, categories, size, params: params(drawn) }
     }

@@ -321,13 +321,15 @@ def labels(classes: Any) -> pl.Series:
     return pl.Series([v.decode() if isinstance(v, bytes) else str(v) for v in classes.tolist()], dtype=pl.String)
 
 
-def as_positions(position: Any, training: int, rows: int) -> pl.Series:
-    """The position of each row: held-out ones, which stand behind and move no factor, have the first row's."""
-    positions = position if isinstance(position, pl.Series) else pl.Series(np.asarray(position))
-    if len(positions) != training:
-        msg = f"position has {len(positions)} rows, and X has {training}"
+def of_training_rows(name: str, values: Any, training: int, rows: int) -> pl.Series:
+    """A column that is given of the training rows: held-out ones, which stand behind and of which nobody reads it, have
+    the first row's value.
+    """
+    column = values if isinstance(values, pl.Series) else pl.Series(np.asarray(values))
+    if len(column) != training:
+        msg = f"{name} has {len(column)} rows, and X has {training}"
         raise ValueError(msg)
-    return positions.extend_constant(positions[0], rows - training) if rows > training else positions
+    return column.extend_constant(column[0], rows - training) if rows > training else column
 
 
 def as_groups(group: Any, rows: int, part: int | None) -> pl.Series:

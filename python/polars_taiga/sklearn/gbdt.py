@@ -47,19 +47,20 @@ class Gbdt(Learner):
         y: Any,
         sample_weight: Any,
         eval_set: Any,
-        position: Any = None,
+        given: Mapping[str, Any],
         **training: Any,
     ) -> None:
-        """Fit the model; `position`: where the training rows, which stand first in the table, were shown; `training`:
-        what the fit begins with, and who is told of it.
+        """Fit the model; `given`: columns of the training rows, which stand first in the table, by their roles, or
+        None; `training`: what the fit begins with, and who is told of it.
         """
         self._check_held_out(eval_set)
         table, features, roles = self._table(X, y, sample_weight, eval_set)
-        if position is not None:
-            rows = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
-            roles["position"] = free("position", features)
-            positions = _data.as_positions(position, rows, table.height)
-            table = table.with_columns(positions.alias(roles["position"]))
+        rows = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
+        for role, values in given.items():
+            if values is not None:
+                roles[role] = free(role, features)
+                column = _data.of_training_rows(role, values, rows, table.height)
+                table = table.with_columns(column.alias(roles[role]))
         target = roles.pop("target")
         params = {**self._params(), "loss": self._loss()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
@@ -162,6 +163,7 @@ class GbdtClassifier(Classifier, Gbdt):
         min_gain: float = 0.0,
         max_delta_step: float | None = None,
         path_smooth: float | None = None,
+        leaf_iterations: int | None = None,
         extra_trees: bool = False,
         random_strength: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
@@ -206,6 +208,7 @@ class GbdtClassifier(Classifier, Gbdt):
         sample_weight: Any = None,
         eval_set: Any = None,
         *,
+        order_by: Any = None,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtClassifier:
@@ -225,6 +228,9 @@ class GbdtClassifier(Classifier, Gbdt):
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
             or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
             `early_stopping` needs it; `model_.history` has what was measured.
+        order_by
+            A value of each row of `X`, such as its time: statistics of categories are then of the rows before a row in
+            the order of these, as `tg.fit_gbdt` says.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -240,7 +246,7 @@ class GbdtClassifier(Classifier, Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, eval_set, init_model=init_model, callback=callback)
+        self._fitted(X, y, sample_weight, eval_set, {"order_by": order_by}, init_model=init_model, callback=callback)
         return self
 
     def _loss(self) -> str | CustomLoss:
@@ -376,6 +382,7 @@ class GbdtRegressor(Regressor, Gbdt):
         min_gain: float = 0.0,
         max_delta_step: float | None = None,
         path_smooth: float | None = None,
+        leaf_iterations: int | None = None,
         extra_trees: bool = False,
         random_strength: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
@@ -420,6 +427,7 @@ class GbdtRegressor(Regressor, Gbdt):
         sample_weight: Any = None,
         eval_set: Any = None,
         *,
+        order_by: Any = None,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtRegressor:
@@ -438,6 +446,9 @@ class GbdtRegressor(Regressor, Gbdt):
             Rows to measure `metric` on after each round, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
             or a list of up to ten such tuples, the sets `valid_0`, `valid_1`, …, of which the first decides.
             `early_stopping` needs it; `model_.history` has what was measured.
+        order_by
+            A value of each row of `X`, such as its time: statistics of categories are then of the rows before a row in
+            the order of these, as `tg.fit_gbdt` says.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -453,7 +464,7 @@ class GbdtRegressor(Regressor, Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, eval_set, init_model=init_model, callback=callback)
+        self._fitted(X, y, sample_weight, eval_set, {"order_by": order_by}, init_model=init_model, callback=callback)
         return self
 
     def _loss(self) -> str | CustomLoss:

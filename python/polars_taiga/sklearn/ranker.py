@@ -99,6 +99,7 @@ class GbdtRanker(Gbdt):
         min_gain: float = 0.0,
         max_delta_step: float | None = None,
         path_smooth: float | None = None,
+        leaf_iterations: int | None = None,
         extra_trees: bool = False,
         random_strength: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
@@ -144,6 +145,7 @@ class GbdtRanker(Gbdt):
         eval_set: Any = None,
         position: Any = None,
         *,
+        order_by: Any = None,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtRanker:
@@ -166,6 +168,9 @@ class GbdtRanker(Gbdt):
         position
             The position at which each row of `X` was shown, where `y` is clicks: integers or text. See `tg.fit_gbdt`;
             `model_.position_factors` has what was found.
+        order_by
+            A value of each row of `X`, such as its time: statistics of categories are then of the rows before a row in
+            the order of these, as `tg.fit_gbdt` says.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -181,7 +186,8 @@ class GbdtRanker(Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, group, eval_set, position, init_model=init_model, callback=callback)
+        given = {"position": position, "order_by": order_by}
+        self._fitted(X, y, group, eval_set, given, init_model=init_model, callback=callback)
         return self
 
     def _loss(self) -> str | CustomLoss:

@@ -56,7 +56,12 @@ fn check_columns_of(input: &Input<'_>, own: usize, batched: &[u32]) -> Result<us
         }
     }
     let (groups, positions) = (&input.loss_columns.groups, &input.loss_columns.positions);
-    for (role, len) in [("group", groups.as_ref().map(|g| g.len())), ("position", positions.as_ref().map(|p| p.codes.len()))] {
+    let numbered = [
+        ("group", groups.as_ref().map(|g| g.len())),
+        ("position", positions.as_ref().map(|p| p.codes.len())),
+        ("order_by", input.order.as_ref().map(|places| places.len())),
+    ];
+    for (role, len) in numbered {
         if let Some(len) = len.filter(|len| *len != rows) {
             return Err(Error::Data(format!("`{role}` has {len} rows where the target `{}` has {rows}", input.target_name)));
         }

@@ -30,6 +30,7 @@ pub struct Counted {
     numbers_of_metrics: Vec<OwnedColumn>,
     /// [`EventTimes`]: event, lower, upper.
     times: [Option<OwnedColumn>; 3],
+    order: Option<Vec<u32>>,
 }
 
 /// What is to be predicted of those rows.
@@ -111,6 +112,7 @@ impl Counted {
                 .map(|sets| EvalSets { names: sets.names.clone(), of_row: rows.iter().map(|row| sets.of_row[*row]).collect() }),
             numbers_of_metrics: input.evaluation.columns.iter().map(of).collect(),
             times: [&times.event, &times.lower, &times.upper].map(|column| column.as_ref().map(of)),
+            order: input.order.as_ref().map(|places| rows.iter().map(|row| places[*row]).collect()),
             rows,
         })
     }
@@ -138,6 +140,7 @@ impl Counted {
                 },
             },
             evaluation: Evaluation { sets: self.sets.clone(), columns: self.numbers_of_metrics.iter().map(OwnedColumn::column).collect() },
+            order: self.order.as_deref().map(Cow::Borrowed),
         }
     }
 }

@@ -63,6 +63,7 @@ impl Folds {
     ///     held_out: None,
     ///     loss_columns: Default::default(),
     ///     evaluation: Default::default(),
+    ///     order: None,
     /// };
     /// let folds = Folds::new(&input, &Division::Parts(5), 0)?;
     /// assert!((0..5).all(|fold| folds.fold(fold).tested.len() == 2));

@@ -22,6 +22,7 @@ fn with_target<R>(classes: Option<&[u32]>, rows: usize, work: impl FnOnce(&Input
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     })
 }
 

@@ -96,6 +96,9 @@ pub struct Input<'a> {
     pub loss_columns: LossColumns<'a>,
     /// What is read of rows to measure them.
     pub evaluation: Evaluation<'a>,
+    /// Of each row its place in an order of the rows, such as that of their times: ordered statistics of categories then take the rows before a
+    /// row in this order, and not in random ones. Rows of one place stand in their own order.
+    pub order: Option<Cow<'a, [u32]>>,
 }
 
 /// What a loss reads of each row beside its target.

@@ -194,6 +194,7 @@ pub fn schema(input: &Input<'_>) -> Value {
         "weight": input.weight.as_ref().map(|w| w.name().to_string()),
         "baseline": input.baseline.len(),
         "eval": input.held_out_rows(),
+        "order_by": input.order.is_some(),
         "features": Value::Array(features.collect()),
     })
 }

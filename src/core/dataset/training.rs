@@ -77,6 +77,7 @@ impl Training {
                 times: EventTimes { event: of(&times.event, event), lower: of(&times.lower, lower), upper: of(&times.upper, upper) },
             },
             evaluation: Evaluation::default(),
+            order: None,
         }
     }
 

@@ -170,6 +170,7 @@ mod tests {
             held_out: None,
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         };
         row_weights(&input, &serde_json::from_value(class_weight).unwrap()).unwrap().unwrap()
     }

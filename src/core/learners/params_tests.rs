@@ -128,6 +128,7 @@ fn what_there_is_not_says_what_to_do() {
         ("boosting", json!("goss"), "row_sample=\"goss\""),
         ("boosting_type", json!("ordered"), "gradients are not"),
         ("sample_type", json!("uniform"), "uniform_drop=True"),
+        ("has_time", json!(true), "order_by="),
         ("drop_rate", json!(0.5), "counts only under boosting=\"dart\""),
         ("features", json!(["a"]), "by position"),
         ("eval_set", json!(null), "pl.concat"),

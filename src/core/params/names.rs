@@ -51,6 +51,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["min_child_samples", "min_data", "min_data_per_leaf", "min_samples_leaf"], &["min_data_in_leaf"]),
     (&["gamma", "min_gain_to_split", "min_impurity_decrease", "min_split_gain", "min_split_loss"], &["min_gain"]),
     (&["extra_tree"], &["extra_trees"]),
+    (&["leaf_estimation_iterations"], &["leaf_iterations"]),
     (&["max_leaf_output", "max_tree_output", "poisson_max_delta_step"], &["max_delta_step"]),
     (&["bootstrap_type", "data_sample_strategy", "sampling_method"], &["row_sample"]),
     (&["bagging", "bagging_fraction", "sub_row", "subsample"], &["row_fraction", "bootstrap"]),
@@ -283,14 +284,13 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (&["langevin", "diffusion_temperature", "posterior_sampling"], "leave it out: there is no noise in gradients"),
     (
-        &["leaf_estimation_iterations", "leaf_estimation_method", "leaf_estimation_backtracking"],
-        "leave it out: leaves take one Newton step, or the exact quantile",
+        &["leaf_estimation_method", "leaf_estimation_backtracking"],
+        "leave it out: leaves take Newton steps, as many as leaf_iterations= says, or the exact quantile",
     ),
     (
         &[
             "fold_len_multiplier",
             "approx_on_full_history",
-            "has_time",
             "ctr_history_unit",
             "counter_calc_method",
             "final_ctr_computation_mode",
@@ -298,6 +298,10 @@ const NOTES: &[(&[&str], &str)] = &[
             "ctr_description",
         ],
         "leave it out; permutations= is the number of orders that statistics of categories are computed under",
+    ),
+    (
+        &["has_time"],
+        "order_by= of fit_gbdt is a column of times: statistics of categories are then of the rows before a row in their order",
     ),
     (&["combinations_ctr", "per_feature_ctr"], "ctr= holds for all columns and their combinations"),
     (&["min_data_per_group"], "leave it out; cat_smooth= and cat_l2= hold small categories back"),

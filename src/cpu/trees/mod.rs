@@ -20,6 +20,7 @@ mod group_derivatives;
 mod grow_steps;
 pub mod histogram;
 mod lanes;
+mod leaf_steps;
 mod level_partition;
 mod needed;
 mod partition;

@@ -35,8 +35,10 @@ pub fn shards(
     let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped.is_some() { 8 } else { 0 };
     // Where outputs share a tree, their statistics side by side, in whole vectors.
     let lanes = if data.shared > 1 { (data.shared as u64).next_multiple_of(8) } else { 0 };
+    // The scores of a tree's outputs once more, while its leaves take further steps.
+    let tried = if data.steps_on { 4 * data.shared as u64 } else { 0 };
     let of_groups = grouped.map_or(0, |grouped| product(&[data.shard.all as u64, grouped.row_bytes()]));
-    let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes, product(&[6, scores])])]), of_groups]);
+    let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes + tried, product(&[6, scores])])]), of_groups]);
     let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
     // The first block has the statistics, which every shard needs.
     let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);

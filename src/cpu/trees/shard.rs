@@ -104,6 +104,8 @@ pub struct Shard {
     pub columns: Vec<Array<f32>>,
     /// The trees so far, where they may leave the scores again.
     pub kept: Option<KeptTrees>,
+    /// The scores of a tree's outputs, while its leaves' values are tried in their place.
+    pub untried: Vec<Array<f32>>,
 }
 
 /// The tree that grows, and what its shards share.
@@ -189,6 +191,7 @@ impl Shard {
             given: None,
             columns: vec![],
             kept: None,
+            untried: vec![],
         })
     }
 

@@ -13,7 +13,7 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GroupId, GroupSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps, mean_square,
+    Begun, DropoutSteps, GroupId, GroupSteps, LeafSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps, mean_square,
 };
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -61,7 +61,7 @@ impl CpuTrees<'_> {
     }
 
     /// Returns how the derivatives of an output at the current scores become integers. `unit`: all hessians are 1.
-    fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
+    pub(super) fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
         Ok(GradientQuantizer::new(&self.magnitudes(loss, output)?, self.of.all, unit, self.row_counts))
     }
 
@@ -125,7 +125,11 @@ impl CpuTrees<'_> {
 }
 
 /// Adds up each leaf's fixed-point sums over the threads' rows and those of other processes: those of each output, one behind the other.
-fn leaf_sums(quantizers: &[GradientQuantizer], shards: &[Vec<((i64, i64), u64)>], of: RowShard<'_>) -> Result<Vec<Vec<LeafSums>>> {
+pub(super) fn leaf_sums(
+    quantizers: &[GradientQuantizer],
+    shards: &[Vec<((i64, i64), u64)>],
+    of: RowShard<'_>,
+) -> Result<Vec<Vec<LeafSums>>> {
     let mut numbers: Vec<i64> = (0..shards[0].len())
         .flat_map(|i| {
             let (mut total, mut count) = ((0, 0), 0);
@@ -220,6 +224,10 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
+    }
+
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
     }
 

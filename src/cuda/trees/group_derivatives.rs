@@ -173,6 +173,12 @@ impl RowData<'_> {
         derived != Some((tree, output))
     }
 
+    /// Forgets the derivatives of rows that depend on each other, where the scores that they are of have moved.
+    pub fn forget_derivatives(&mut self) {
+        self.grouped.iter_mut().for_each(|grouped| grouped.derived = None);
+        self.risk_sets.iter_mut().for_each(|sets| sets.derived = None);
+    }
+
     /// Finds the derivatives of a tree at the current scores of `output`, of which those of rows elsewhere were gathered, where rows
     /// depend on each other.
     ///

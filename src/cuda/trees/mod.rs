@@ -32,6 +32,7 @@ mod group_derivatives;
 mod histogram;
 mod layouts;
 mod leaf_quantiles;
+mod leaf_steps;
 mod leaf_sums;
 mod level_buffers;
 pub mod loss_program;
@@ -69,7 +70,7 @@ use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use taiga_core::learners::boosting::steps::{
-    Announced, Begun, CtrSteps, DropoutSteps, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+    Announced, Begun, CtrSteps, DropoutSteps, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
 };
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -130,6 +131,8 @@ pub struct CudaTrees<'a> {
     shared: Option<SharedTree>,
     /// Where trees leave the scores for a while, what was kept of all of them.
     kept: Option<KeptTrees>,
+    /// The scores of a tree's outputs, while its leaves' values are tried in their place.
+    untried: Buffer<f32>,
     /// What grew whole.
     grown: Option<ResidentTree>,
     /// How leaves get their values, where the fit has said so; and the tree that is queued behind the one that grows.
@@ -248,6 +251,7 @@ impl<'a> CudaTrees<'a> {
             tree: 0,
             shared,
             kept: None,
+            untried: Buffer::new(&queue, "scores", 1)?,
             grown: None,
             announced,
             queued: None,
@@ -406,6 +410,10 @@ impl TreeSteps for CudaTrees<'_> {
     }
 
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
+    }
+
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
     }
 

@@ -88,7 +88,8 @@ impl<'a> RowData<'a> {
         let (targets, measured) = (1 + data.more_targets.len() as u64, data.measures_all as u64 * 8);
         let of_groups = GroupedRows::bytes(data) + DeviceRiskSets::bytes(data) + GatheredRows::bytes(data);
         let packed = 4 * data.shared as u64 + if draws_by_squares(data) { 24 } else { 0 };
-        rows * (4 * targets + weight + 6 * outputs + drawn + packed + 1 + measured) + of_groups
+        let tried = if data.steps_on { 4 * data.shared as u64 } else { 0 };
+        rows * (4 * targets + weight + 6 * outputs + drawn + packed + 1 + measured + tried) + of_groups
     }
 
     /// Brings the rows to the device. `components` of histograms are not known here.
@@ -234,14 +235,15 @@ impl<'a> RowData<'a> {
         if !std::mem::take(&mut self.waiting) {
             return Ok(());
         }
-        let (rows, config) = (self.rows as u64, grid(self.blocks, 256, 0));
-        for (output, values) in self.values.iter().enumerate() {
-            let at = (output * self.rows) as u64;
-            let (scores, leaf) = (self.scores.address + 4 * at, self.leaf.address + 2 * at);
-            // SAFETY: the arguments are those of `tree_update`: scores and leaves of an output's rows.
-            unsafe { launch!(queue, &kernels.update, config; &scores, &leaf, &values.address, &rows) }?;
-        }
-        Ok(())
+        (0..self.outputs).try_for_each(|output| self.add_values_of(queue, kernels, output))
+    }
+
+    /// Adds the values of an output's last tree to its scores.
+    pub fn add_values_of(&self, queue: &Queue, kernels: &Kernels, output: usize) -> Result<()> {
+        let (rows, config, at) = (self.rows as u64, grid(self.blocks, 256, 0), (output * self.rows) as u64);
+        let (scores, leaf, values) = (self.scores.address + 4 * at, self.leaf.address + 2 * at, self.values[output].address);
+        // SAFETY: the arguments are those of `tree_update`: scores and leaves of an output's rows.
+        unsafe { launch!(queue, &kernels.update, config; &scores, &leaf, &values, &rows) }
     }
 
     /// The scores of the measured rows, `[output][row]`.

@@ -18,7 +18,7 @@ use taiga_core::column::Column;
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
 };
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -87,6 +87,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         seed: data.seed,
         announced: data.announced,
         shared: data.shared,
+        steps_on: data.steps_on,
         shard: RowShard { collective: end, first: data.shard.first + rows.start, all: data.shard.all },
         batches: None,
     }
@@ -282,6 +283,12 @@ impl SpreadSteps for SeveralTrees<'_> {
     }
 }
 
+impl LeafSteps for SeveralTrees<'_> {
+    fn sums_beyond(&mut self, loss: &dyn Loss, tree: &Tree, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>> {
+        self.all(|trees| trees.sums_beyond(loss, tree, first, values))
+    }
+}
+
 impl DropoutSteps for SeveralTrees<'_> {
     fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
         self.each(|rank, trees| trees.keep_trees_of(&given, self.ranges[rank].clone())).map(drop)
@@ -306,6 +313,10 @@ impl TreeSteps for SeveralTrees<'_> {
     }
 
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
+    }
+
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
     }
 

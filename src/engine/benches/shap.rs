@@ -31,6 +31,7 @@ fn main() {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     for policy in argument(3, "symmetric,depthwise,leafwise").split(',') {
         let mut params = json!({ "rounds": argument(2, "100").parse::<u32>().unwrap(), "policy": policy });

@@ -61,6 +61,7 @@ fn main() {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let mut params = serde_json::json!({
         "rounds": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": if policy == "leafwise" { Some(64) } else { None }, "device": device

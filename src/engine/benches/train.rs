@@ -75,6 +75,7 @@ fn main() {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     for (policy, depth) in policies.split(',').flat_map(|p| depths.split(',').map(move |d| (p, d.parse::<u32>().unwrap()))) {
         let leaves = Some(argument(9, "0").parse::<u32>().unwrap()).filter(|l| *l > 0);

@@ -44,6 +44,7 @@ pub use taiga_core::learners::boosting::*;
 ///     held_out: None,
 ///     loss_columns: Default::default(),
 ///     evaluation: Default::default(),
+///     order: None,
 /// };
 /// let params = BoostingParams { rounds: Some(20), depth: Some(1), ..Default::default() };
 /// let model = fit(&input, &params, &Quiet).unwrap();
@@ -76,6 +77,7 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
 ///     held_out: None,
 ///     loss_columns: Default::default(),
 ///     evaluation: Default::default(),
+///     order: None,
 /// };
 /// let of = |rounds| BoostingParams { rounds: Some(rounds), ..Default::default() };
 /// let first = fit(&input, &of(6), &Quiet).unwrap();
@@ -141,6 +143,7 @@ impl<'a> ManyFits<'a> {
     ///     held_out: None,
     ///     loss_columns: Default::default(),
     ///     evaluation: Default::default(),
+    ///     order: None,
     /// };
     /// let tables: Vec<Input<'_>> = targets.iter().map(|y| input(y)).collect();
     /// let params = BoostingParams { rounds: Some(5), ..Default::default() };
@@ -219,6 +222,7 @@ impl Monitor for Wanted<'_> {
 ///     held_out: None,
 ///     loss_columns: Default::default(),
 ///     evaluation: Default::default(),
+///     order: None,
 /// };
 /// let folds = Folds::new(&input, &Division::Parts(5), 0).unwrap();
 /// let params = BoostingParams { rounds: Some(10), ..Default::default() };

@@ -120,6 +120,7 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
         held_out: params["early_stopping"].is_number().then_some(&held_out[..]),
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let params: BoostingParams = serde_json::from_value(params).expect("parameters");
     let params = BoostingParams { device: device.into(), n_threads: Some(1), ..params };
@@ -127,7 +128,7 @@ fn boosted(params: serde_json::Value, device: &str, monitor: &dyn Monitor) -> Re
 }
 
 /// Proves that boosted trees begin again wherever a GPU runs out of memory (at every step of growing, of adding statistics of categories
-/// and of their combinations in the middle of a fit, of noise, of scores, of trees that leave them and of quantiles of leaves), with the bytes of
+/// and of their combinations in the middle of a fit, of noise, of scores, of trees that leave them, of leaves and of their quantiles), with the bytes of
 /// the CPU.
 #[test]
 fn boosted_trees_begin_again_from_any_step() {
@@ -135,6 +136,7 @@ fn boosted_trees_begin_again_from_any_step() {
         json!({ "rounds": 3, "depth": 3, "max_combination": 2, "permutations": 3 }),
         json!({ "rounds": 3, "policy": "leafwise", "leaves": 5, "cat_method": "partition", "early_stopping": 2 }),
         json!({ "rounds": 4, "policy": "depthwise", "depth": 3, "loss": "mae", "cat_method": "one_hot" }),
+        json!({ "rounds": 3, "depth": 2, "loss": "log_cosh", "leaf_iterations": 3, "permutations": 2, "max_combination": 1 }),
         json!({ "rounds": 4, "depth": 2, "cat_method": "one_hot", "random_strength": 1.0, "boosting": "dart", "drop_rate": 0.9, "skip_drop": 0.0 }),
     ] {
         let expected = boosted(params.clone(), "cpu", &Notes::default()).expect("a fit");
@@ -174,6 +176,7 @@ fn many(params: &serde_json::Value, device: Option<&str>, monitor: &dyn Monitor)
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let inputs = [(30, false), (ROWS, false), (12, false), (31, false), (40, true), (5, false)].map(input);
     let params: BoostingParams = serde_json::from_value(params.clone()).expect("parameters");
@@ -213,6 +216,36 @@ fn many_tables_are_fitted_as_each_alone() {
             assert!(together == alone, "{params}, {steps} steps");
         }
     }
+}
+
+/// Proves that small tables with categories whose ordered statistics come in one order alone are not grown without these statistics.
+#[test]
+fn many_tables_have_statistics_of_their_categories() {
+    let (y, rows) = (numbers(3, 60), 60);
+    let names: Vec<String> = numbers(4, rows).iter().zip(&y).map(|(x, y)| format!("{}", (8.0 * y + x) as i64)).collect();
+    let text = CategoryColumn::text("c", &[rows], |_, row| Some(names[row].as_str())).expect("a column");
+    let input = |order: Option<Vec<u32>>| taiga_core::dataset::Input {
+        features: vec![Column::categorical(&text)],
+        target: taiga_core::dataset::Target::Numbers(Column::from_f64("y", &y)),
+        target_name: "y".into(),
+        weight: None,
+        baseline: vec![],
+        held_out: None,
+        loss_columns: Default::default(),
+        evaluation: Default::default(),
+        order: order.map(Into::into),
+    };
+    let inputs = [input(None), input(Some((0..rows as u32).rev().collect()))];
+    let params = json!({ "rounds": 3, "permutations": 1, "max_combination": 1, "device": "auto", "n_threads": 1 });
+    let params: BoostingParams = serde_json::from_value(params).expect("parameters");
+    let bytes = |model: Result<boosting::model::Model>| model.expect("a model").to_bytes();
+    let alone: Vec<Vec<u8>> = inputs.iter().map(|input| bytes(boosting::fit(input, &params, &Notes::default()))).collect();
+    let (together, _) = gpu::with(100_000, || {
+        let tables = boosting::ManyTables { count: 2, rows, features: 1, threads: 1 };
+        let fits = boosting::ManyFits::new(&params, tables, &Notes::default()).expect("fits");
+        fits.fit(&inputs, &Notes::default()).expect("models").into_iter().map(bytes).collect::<Vec<_>>()
+    });
+    assert!(together == alone && alone[0] != alone[1]);
 }
 
 /// Proves the same of sparse logistic regressions: each pass of L-BFGS, the history of the held-out rows included; and batches.

@@ -181,6 +181,7 @@ fn trees_of_categories() {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let params = json!({ "rounds": 2, "depth": 2, "n_threads": 2, "device": "cpu", "max_combination": 2, "permutations": 4 });
     let params = BoostingParams::from_json(&params).unwrap();

@@ -115,17 +115,6 @@ pub fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
     Ok(values)
 }
 
-/// Checks the type of a column to order by.
-///
-/// # Errors
-/// For what has no order, naming the column and its type.
-pub fn check_order(name: &str, dtype: &DataType) -> PolarsResult<()> {
-    match dtype {
-        DataType::List(_) | DataType::Array(..) => Err(errors::mistyped(name, format!("its type is {dtype}, which has no order"))),
-        _ => Ok(()),
-    }
-}
-
 /// Checks the type of a column of folds.
 ///
 /// # Errors
@@ -135,28 +124,6 @@ pub fn check_folds(name: &str, dtype: &DataType) -> PolarsResult<()> {
         return Ok(());
     }
     Err(errors::mistyped(name, format!("its type is {dtype}; folds are numbered by integers")))
-}
-
-/// The rows in ascending order of a column, equal values as they come; `None` where integers or
-/// times come that way already.
-pub fn order(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
-    let name = series.name();
-    let nulls = series.null_count();
-    if nulls > 0 {
-        return Err(errors::column(
-            name,
-            format!("`order_by` is null in {nulls} of {} rows, which then have no place in the order", series.len()),
-        ));
-    }
-    if series.dtype().is_float() {
-        Numbers::finite(series, "`order_by`")?;
-    }
-    check_order(name, series.dtype())?;
-    let own_order = !matches!(series.dtype(), DataType::Categorical(..));
-    if own_order && categories::ascends(series)? {
-        return Ok(None);
-    }
-    categories::sorted(series).map(Some)
 }
 
 /// The fold of each row, numbered by first appearance, and how many there are.

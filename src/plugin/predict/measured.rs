@@ -202,6 +202,7 @@ fn weights(weight: &Series, target: &[f64]) -> PolarsResult<Vec<f64>> {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     Ok(row_weights(&input, &ClassWeight::None).map_err(errors::compute)?.map_or(vec![], |w| w.values.into_iter().map(f64::from).collect()))
 }

@@ -307,6 +307,7 @@ mod tests {
             seed: 0,
             announced: None,
             shared: 1,
+            steps_on: false,
             shard: RowShard::whole(rows),
             batches: None,
         };

@@ -40,6 +40,7 @@ use crate::provenance::Provenance;
 ///     held_out: None,
 ///     loss_columns: Default::default(),
 ///     evaluation: Default::default(),
+///     order: None,
 /// };
 /// let model = constant(&input, &BoostingParams::default()).unwrap();
 /// assert_eq!((model.start, model.trees.len()), (vec![3.5], 0));
@@ -58,7 +59,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
     let labels = input.target.labels();
     let classes = labels.map_or(0, Labels::len);
     let resolved = resolve_loss(params.loss, &input.target)?;
-    let params = &params.of_target(&input.target);
+    let params = &params.of_table(input);
     let kind = if classes == 1 { LossKind::Logloss } else { resolved };
     let loss = loss(kind, &params.loss_params(), classes, 1.0)?;
     prepare::check_loss_columns(input, params)?;

@@ -105,7 +105,8 @@ pub(super) fn fit_on(
     devices: &dyn TreeDevices,
     monitor: &dyn Monitor,
 ) -> Result<Model> {
-    let params = &params.of_target(&input.target);
+    params.check_order(input.order.is_some())?;
+    let params = &params.of_table(input);
     let checked = CheckedTarget::new(pool, input, params, options, devices.stays_here())?;
     if let Some(rows) = checked.data.rows_that_count() {
         drop(checked);
@@ -142,7 +143,7 @@ pub(super) struct CheckedTarget {
 }
 
 impl CheckedTarget {
-    /// Checks a table's target and all that is given beside it. `params`: those [of the target](BoostingParams::of_target); `here`: whether
+    /// Checks a table's target and all that is given beside it. `params`: those [of the table](BoostingParams::of_table); `here`: whether
     /// the fit is sure to be made by this process's threads.
     ///
     /// # Errors
@@ -415,6 +416,7 @@ impl<'a> PreparedFit<'a> {
             && loss.leaf_rule(0) == LeafRule::Newton
             && !shares_trees
             && schedule.is_none()
+            && params.leaf_iterations() == 1
             && units.len() == 1;
         let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
         let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
@@ -450,6 +452,7 @@ impl<'a> PreparedFit<'a> {
             seed: params.seed,
             announced,
             shared: if shares_trees { outputs } else { 1 },
+            steps_on: params.leaf_iterations() > 1,
             shard: own.shard(rows),
             batches: batches.as_ref(),
         };

@@ -16,6 +16,16 @@ pub(super) fn leaf_values(tree: &Tree, rules: &SplitRules, sums: &[LeafSums], bo
     sums.iter().zip(bounds).zip(&parents).map(value).collect()
 }
 
+/// Moves the values of a tree's leaves by a further step, from the sums of the derivatives at these values: by what a first step would be, as far as
+/// `max_delta_step` and the leaf's `bounds` allow.
+pub(super) fn step_on(tree: &Tree, rules: &SplitRules, sums: &[LeafSums], bounds: &[(f64, f64)], values: &mut [f64]) {
+    let steps = leaf_values(tree, rules, sums, &vec![Inherited::NOTHING.bounds; sums.len()]);
+    for ((value, step), bounds) in values.iter_mut().zip(steps).zip(bounds) {
+        let moved = (*value + step).max(-rules.max_delta_step).min(rules.max_delta_step);
+        *value = moved.max(bounds.0).min(bounds.1);
+    }
+}
+
 /// Returns the value of the node above each leaf; none above a leaf that is the root.
 fn parents(tree: &Tree, rules: &SplitRules, sums: &[LeafSums]) -> Vec<Option<f64>> {
     let add =

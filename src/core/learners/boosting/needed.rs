@@ -36,7 +36,7 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     let weight = if input.weight.is_some() { 4 } else { 0 };
     let scores = product(&[4, outputs, sets]);
     // What stays for the whole fit: questions, the order of the rows in each permutation, the training rows and their classes.
-    let orders = if sets > 1 { 4 * sets } else { 0 };
+    let orders = if sets > 1 { 4 * sets } else { 0 } + if input.order.is_some() { 4 } else { 0 };
     // Bounds of times; rows by time with their ties, and what they are sorted by.
     let times = if input.loss_columns.times.is_given() { 16 + if params.loss == LossKind::Cox { 64 } else { 8 } } else { 0 };
     let stays = product(&[rows, questions(input, params) + orders + times + if any { 5 } else { 0 }]);

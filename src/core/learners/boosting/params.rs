@@ -6,10 +6,10 @@ use crate::column::Column;
 use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
-use crate::dataset::{ClassWeight, Target};
+use crate::dataset::{ClassWeight, Input, Target};
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
-use crate::losses::{Loss, LossKind};
+use crate::losses::{LeafRule, Loss, LossKind};
 use crate::metrics::{MetricKind, MetricSpec, Metrics, metric_names};
 use crate::numerics::censored::Distribution;
 use crate::objective::{AftParams, Alpha, FocalParams, LossParams};
@@ -238,6 +238,9 @@ learner_params! {
         /// How many rows a node needs for its value to be as much its own as its parent's: of `n` rows, its own counts `n / path_smooth`
         /// times the parent's; 0 unless told: it is its own.
         pub path_smooth: Option<f64> = None => NotNegative,
+        /// The Newton steps that a leaf's value is made of, 1 to 100, each by the derivatives at the scores that those before lead to; 1 unless
+        /// told.
+        pub leaf_iterations: Option<u32> = None => Between(1, 100),
 
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
@@ -287,8 +290,8 @@ learner_params! {
         /// and `binarized_target_mean_value`.
         pub target_borders: u32 = 1 => Between(1, 255),
         /// The number of permutations that statistics are computed under. With several, each tree grows under
-        /// one of them but the first, and its leaves have their values under the first.
-        pub permutations: u32 = 3 => Between(1, 64),
+        /// one of them but the first, and its leaves have their values under the first. One where the table says in which order rows come.
+        pub permutations: u32 = Self::PERMUTATIONS => Between(1, 64),
         /// The largest number of columns whose categories are combined; 1: none.
         pub max_combination: u32 = 2 => Between(1, 8),
         /// The largest number of entries in the model's tables of statistics.
@@ -318,6 +321,9 @@ learner_params! {
 }
 
 impl BoostingParams {
+    /// The number of permutations unless told.
+    const PERMUTATIONS: u32 = 3;
+
     /// The most rounds of a fit.
     pub const MOST_ROUNDS: u64 = 1_000_000;
 
@@ -368,6 +374,7 @@ impl BoostingParams {
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
+            leaf_iterations: self.leaf_iterations.filter(|steps| *steps > 1),
             boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
             uniform_drop: self.uniform_drop.filter(|on| *on),
             one_drop: self.one_drop.filter(|on| *on),
@@ -451,10 +458,29 @@ impl BoostingParams {
         problems.limit("leaves", self.leaves, Between(2, 65_536));
     }
 
-    /// Returns the parameters with the names of a table's several targets.
-    pub fn of_target(&self, target: &Target<'_>) -> Self {
-        let names = || target.several().iter().map(|column| column.name().to_string()).collect();
-        BoostingParams { targets: matches!(target, Target::Several(_)).then(names), ..self.clone() }
+    /// Returns the parameters with what a table says: the names of its several targets, and that there is one order of its rows.
+    pub fn of_table(&self, input: &Input<'_>) -> Self {
+        let names = || input.target.several().iter().map(|column| column.name().to_string()).collect();
+        let targets = matches!(input.target, Target::Several(_)).then(names);
+        BoostingParams { targets, permutations: if input.order.is_some() { 1 } else { self.permutations }, ..self.clone() }
+    }
+
+    /// Checks that statistics of categories are made in an order, where one is given, and in no others.
+    ///
+    /// # Errors
+    /// Naming the parameter.
+    pub fn check_order(&self, given: bool) -> Result<()> {
+        if !given {
+            return Ok(());
+        }
+        if self.cat_method != CatMethod::Ctr {
+            let name = serde_json::to_string(&self.cat_method).unwrap_or_default();
+            return Err(Error::parameter("order_by", format!("it counts only under cat_method=\"ctr\", not {name}")));
+        }
+        if self.permutations != 1 && self.permutations != Self::PERMUTATIONS {
+            return Err(Error::parameter("permutations", "there is only one order with `order_by`"));
+        }
+        Ok(())
     }
 
     /// Returns whether the outputs of a loss share one tree in each round.
@@ -651,6 +677,10 @@ impl BoostingParams {
         }
         let params = self.loss_params();
         let Ok(loss) = crate::losses::loss(self.loss, &params, 2, 1.0) else { return };
+        if self.leaf_iterations() > 1 && loss.leaf_rule(0) != LeafRule::Newton {
+            let text = format!("loss=\"{name}\" gives leaves the quantile of their rows' residuals, which takes no steps: leave it out");
+            problems.add(Error::parameter("leaf_iterations", text));
+        }
         for metric in metrics.iter().filter(|metric| !metric.fits(loss.link(), &params)) {
             let fitting = metric_names(|m| m.fits(loss.link()));
             let text = format!("\"{metric}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can");
@@ -675,6 +705,11 @@ impl BoostingParams {
     /// How much noise is on scores, where there is any.
     pub fn random_strength(&self) -> Option<f64> {
         self.random_strength.filter(|strength| *strength > 0.0)
+    }
+
+    /// The Newton steps that a leaf's value is made of.
+    pub fn leaf_iterations(&self) -> u32 {
+        self.leaf_iterations.unwrap_or(1)
     }
 
     /// The largest depth of a tree.

@@ -127,6 +127,7 @@ pub fn weigh(input: &Input<'_>, loss: &dyn Loss, values: Array<f64>, class_weigh
         held_out: input.held_out,
         loss_columns: LossColumns::default(),
         evaluation: Evaluation::default(),
+        order: None,
     };
     let TargetData { weights, weight_unit, .. } = TargetData::new(&weighed, vec![], class_weight)?;
     Ok(TargetData { values, weights, weight_unit })

@@ -2,9 +2,10 @@
 
 use super::categorical_features::CategoricalFeatures;
 use super::dropout::{Dropouts, Dropped};
+use super::leaf_values::{leaf_values, step_on};
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
-use super::steps::{Begun, DropoutSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
 use crate::collective::Collective;
 use crate::dataset::Monitor;
 use crate::dataset::monitor::Measure;
@@ -201,17 +202,18 @@ impl Rounds<'_> {
             Begun::Whole(tree) => tree.finish(tree_params),
         };
         features.note_used(grown.tree.splits())?;
-        let mut leaves = vec![];
-        for (k, sums) in (output..).zip(backend.end_tree(self.loss, &grown.tree, &grown.leaves)?) {
-            leaves.push(self.leaves(backend, &grown, sums, (own, k), rate)?);
-        }
+        let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
+        let mut leaves = self.leaves(backend, &grown, &grown.tree, &sums, (own, output), rate)?;
+        // Steps move the values of all outputs that share a tree together.
+        let at_once = if self.params.leaf_iterations() > 1 { leaves.len() } else { 1 };
         for set in (0..features.sets()).filter(|set| *set != own) {
             let tree = features.translated(backend, &grown.tree, set)?;
-            for (k, leaves) in (output..).zip(&mut leaves) {
-                let sums = backend.replay(self.loss, &tree, set * outputs + k)?;
-                let of_set = self.leaves(backend, &grown, sums, (set, k), rate)?;
+            for (k, leaves) in (output..).step_by(at_once).zip(leaves.chunks_mut(at_once)) {
+                let replayed = (k..k + leaves.len()).map(|k| backend.replay(self.loss, &tree, set * outputs + k));
+                let sums = replayed.collect::<Result<Vec<_>>>()?;
+                let of_set = self.leaves(backend, &grown, &tree, &sums, (set, k), rate)?;
                 if set == 0 {
-                    *leaves = of_set;
+                    leaves.clone_from_slice(&of_set);
                 }
             }
         }
@@ -261,43 +263,95 @@ impl Rounds<'_> {
         (leaves.into_iter().map(with_leaves).collect(), exponent)
     }
 
-    /// The leaves that the tree just ended or replayed has for this output of a set, from their sums; the backend has their values.
+    /// The leaves that the tree just ended or replayed has for the outputs of a set from `output` on, from their sums; the backend has their
+    /// values. `tree`: in the features of the set.
     fn leaves(
         &self,
         backend: &mut dyn TreeSteps,
         grown: &GrownTree,
-        sums: Vec<LeafSums>,
+        tree: &Tree,
+        sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
         rate: f64,
-    ) -> Result<Vec<Leaf>> {
-        let of_set = set * self.loss.outputs() + output;
-        let units = self.units(output);
-        let values: Vec<f64> = match self.loss.leaf_rule(output) {
-            LeafRule::Newton => {
-                let own = self.shared.map(|all| SplitRules { params: all[output].params, ..grown.rules.clone() });
-                super::leaf_values::leaf_values(&grown.tree, own.as_ref().unwrap_or(&grown.rules), &sums, &grown.bounds)
-            }
-            LeafRule::Quantile(alpha) => {
-                let mut values = backend.leaf_quantiles(of_set, alpha)?;
-                super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
-                if let Some(most) = self.params.max_delta_step.map(|most| most / units.unit) {
-                    values.iter_mut().for_each(|value| *value = value.clamp(-most, most));
-                }
-                values
-            }
+    ) -> Result<Vec<Vec<Leaf>>> {
+        let newton = match self.loss.leaf_rule(output) {
+            LeafRule::Newton => Some(self.newton_values(backend, grown, tree, sums, (set, output))?),
+            LeafRule::Quantile(_) => None,
         };
-        let values: Vec<f32> = values.into_iter().map(|v| (v * rate) as f32).collect();
-        if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
-            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
+        let mut leaves = vec![];
+        for (k, sums) in sums.iter().enumerate() {
+            let (of_set, units) = (set * self.loss.outputs() + output + k, self.units(output + k));
+            let values = match (&newton, self.loss.leaf_rule(output + k)) {
+                (Some(values), _) => values[k].clone(),
+                (None, rule) => self.refitted(backend, grown, (of_set, rule), units)?,
+            };
+            let values: Vec<f32> = values.into_iter().map(|v| (v * rate) as f32).collect();
+            if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
+                return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
+            }
+            backend.set_leaf_values(of_set, &values)?;
+            // Where there are several targets, weights have the unit that these have in common.
+            let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
+            let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
+            let leaf = |(value, s): (&f32, &LeafSums)| Leaf {
+                value: *value as f64,
+                weight: weight(s),
+                count: s.count.min(u32::MAX as u64) as u32,
+            };
+            leaves.push(values.iter().zip(sums).map(leaf).collect());
         }
-        backend.set_leaf_values(of_set, &values)?;
-        // Where there are several targets, weights have the unit that these have in common.
-        let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
-        let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
-        let leaf =
-            |(value, s): (&f32, &LeafSums)| Leaf { value: *value as f64, weight: weight(s), count: s.count.min(u32::MAX as u64) as u32 };
-        Ok(values.iter().zip(&sums).map(leaf).collect())
+        Ok(leaves)
     }
+
+    /// Returns the quantile of the residuals of each leaf's rows, for an output of a set and its rule.
+    fn refitted(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        (of_set, rule): (usize, LeafRule),
+        units: &OutputUnits,
+    ) -> Result<Vec<f64>> {
+        let LeafRule::Quantile(alpha) = rule else { return Err(Error::Data("a leaf without a rule".into())) };
+        let mut values = backend.leaf_quantiles(of_set, alpha)?;
+        super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+        if let Some(most) = self.params.max_delta_step.map(|most| most / units.unit) {
+            values.iter_mut().for_each(|value| *value = value.clamp(-most, most));
+        }
+        Ok(values)
+    }
+
+    /// Returns the values that Newton's steps give the leaves, for the outputs of a set from `output` on, from the sums that the first step is
+    /// made by; the further ones are made by the derivatives at the scores that the values so far lead to.
+    fn newton_values(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        tree: &Tree,
+        sums: &[Vec<LeafSums>],
+        (set, output): (usize, usize),
+    ) -> Result<Vec<Vec<f64>>> {
+        let own = |k: usize| self.shared.map(|all| SplitRules { params: all[output + k].params, ..grown.rules.clone() });
+        let rules: Vec<Cow<'_, SplitRules>> = (0..sums.len()).map(|k| own(k).map_or(Cow::Borrowed(&grown.rules), Cow::Owned)).collect();
+        let first = |(sums, rules): (&Vec<LeafSums>, &Cow<'_, SplitRules>)| leaf_values(&grown.tree, rules, sums, &grown.bounds);
+        let mut values: Vec<Vec<f64>> = sums.iter().zip(&rules).map(first).collect();
+        for _ in 1..self.params.leaf_iterations() {
+            let so_far: Vec<Vec<f32>> = values.iter().map(|values| values.iter().map(|value| *value as f32).collect()).collect();
+            let sums = steps_of_leaves(backend)?.sums_beyond(self.loss, tree, set * self.loss.outputs() + output, &so_far)?;
+            for ((values, sums), rules) in values.iter_mut().zip(&sums).zip(&rules) {
+                step_on(&grown.tree, rules, sums, &grown.bounds, values);
+            }
+        }
+        Ok(values)
+    }
+}
+
+/// Returns the device's further steps of leaves.
+///
+/// # Errors
+/// Where it has none.
+fn steps_of_leaves(backend: &mut dyn TreeSteps) -> Result<&mut dyn LeafSteps> {
+    let none = || Error::parameter("leaf_iterations", "the device makes one step of a leaf alone");
+    backend.leaf_steps().ok_or_else(none)
 }
 
 /// Returns the device's steps of dropouts.

@@ -41,6 +41,8 @@ pub struct GivenColumns {
     pub positions: bool,
     /// What is said of the times of events.
     pub times: bool,
+    /// What rows are ordered by.
+    pub order: bool,
 }
 
 /// Checks the parameters of a fit against the names and types of its features, what is known of its target, the number of
@@ -57,7 +59,8 @@ pub struct GivenColumns {
 /// assert_eq!(fault.to_string(), "parameter `monotone`: there is no feature `rooms`; did you mean `room`?");
 /// ```
 pub fn check(features: &[(&str, &FeatureType)], target: TargetKind, given: &GivenColumns, params: &BoostingParams) -> Result<()> {
-    let &GivenColumns { baseline, held_out, groups, positions, times } = given;
+    let &GivenColumns { baseline, held_out, groups, positions, times, order } = given;
+    params.check_order(order)?;
     constraints(features, params)?;
     check_class_weight(params, target != TargetKind::Numbers)?;
     if let (Some(positive), TargetKind::Numbers) = (&params.positive, target) {

@@ -33,6 +33,7 @@ pub fn each<'a>(input: &Input<'a>, data: &TargetData) -> Vec<OneTarget<'a>> {
             baseline: input.baseline.get(k).cloned().into_iter().collect(),
             held_out: input.held_out,
             evaluation: input.evaluation.clone(),
+            order: None,
             loss_columns: LossColumns::default(),
         },
         data: TargetData {

@@ -36,6 +36,7 @@ pub fn may_suit(params: &BoostingParams) -> bool {
         && params.early_stopping.is_none()
         && params.random_strength().is_none()
         && DropRules::of(params).is_none()
+        && params.leaf_iterations() == 1
         && params.row_sampling().keeps_all()
 }
 
@@ -46,7 +47,7 @@ fn suits(fit: &PreparedFit<'_>, small: &dyn SmallTableSteps) -> bool {
     let by_row = loss.by_group().is_none() && !loss.reads_times() && loss.program().is_none() && fit.input.loss_columns.numbers.is_empty();
     let newton = loss.outputs() == 1 && loss.leaf_rule(0) == LeafRule::Newton;
     let plain = fit.tree_params.monotone.is_empty() && is_plain::<dyn TreeSteps>(&fit.tree_params, &fit.features);
-    let numeric = fit.features.sets() == 1 && fit.features.coded.iter().all(|f| !f.categories);
+    let numeric = !fit.features.orders_rows() && fit.features.coded.iter().all(|f| !f.categories);
     may_suit(fit.params)
         && by_row
         && newton
@@ -78,7 +79,7 @@ pub fn fit_each(
     let mut models: Vec<Option<Result<Model>>> = inputs.iter().map(|_| None).collect();
     let (mut completed, mut targets) = (vec![], vec![]);
     for (number, input) in inputs.iter().enumerate() {
-        let params = params.of_target(&input.target);
+        let params = params.of_table(input);
         let checked = checks::check_table(input).and_then(|_| CheckedTarget::new(&pool, input, &params, &options, false));
         match checked {
             Ok(target) if target.is_one_fit(&params) => {

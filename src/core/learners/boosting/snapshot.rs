@@ -233,6 +233,10 @@ pub(super) fn digest(input: &Input<'_>, own: &OwnRows<'_>, params: &BoostingPara
         text(&mut all, &format!("{:?}", sets.names));
         integers(&mut all, &sets.of_row);
     }
+    if let Some(places) = &input.order {
+        next(&mut all);
+        integers(&mut all, places);
+    }
     next(&mut all);
     all.update(&init_model.map(Model::to_bytes).unwrap_or_default());
     Ok(all.digest128())

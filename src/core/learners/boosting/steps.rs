@@ -9,7 +9,7 @@ use super::row_sampler::RowSampling;
 use crate::collective::RowShard;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::{Batches, Monitor};
-use crate::error::Result;
+use crate::error::{Error, Result, RowsFault};
 use crate::losses::Loss;
 use crate::losses::position_bias::PositionBias;
 use crate::losses::risk_sets::RiskSets;
@@ -67,6 +67,8 @@ pub struct TrainingData<'a> {
     pub announced: Option<Announced>,
     /// How many outputs share each tree ([`TreeRequest::shared`]): all, or 1 where each has its own.
     pub shared: usize,
+    /// Whether leaves take further steps ([`TreeSteps::leaf_steps`]).
+    pub steps_on: bool,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
     /// What of the codes comes in batches, for devices that take it so: this process's threads.
@@ -91,6 +93,18 @@ pub struct LeafSums {
 /// The error's text where derivatives overflow.
 pub const NOT_FINITE: &str =
     "the gradients are no longer finite: lower `learning_rate`, raise `l2`, or bring target and weights into a smaller range";
+
+/// The error's text where that is of further steps of leaves.
+const NOT_FINITE_BEYOND: &str = "at the values that `leaf_iterations` comes to the gradients are no longer finite: set `max_delta_step`, raise \
+     `l2`, or ask for fewer steps";
+
+/// Returns the error of a further step of leaves for that of derivatives which are not finite.
+pub fn beyond(error: Error) -> Error {
+    match error.rows_fault() {
+        Some(RowsFault::Values) => Error::Data(NOT_FINITE_BEYOND.into()).of_values(),
+        _ => error,
+    }
+}
 
 /// What a fit will do with every tree of it, where that is sure from the start.
 #[derive(Clone, Copy, Debug)]
@@ -167,6 +181,16 @@ pub trait SpreadSteps {
     fn squared_gradients(&mut self, loss: &dyn Loss, output: usize) -> Result<f64>;
 }
 
+/// Sums derivatives on a device as they would be if the leaves of the last trees had values already, for further steps of these.
+pub trait LeafSteps {
+    /// Returns each leaf's sums over the rows drawn, `[output][leaf]`, for the outputs from `first` on, whose last tree is `tree`, ended or
+    /// replayed: of their derivatives at scores to which `values`, likewise, are added. The scores stay what they are.
+    ///
+    /// # Errors
+    /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are not finite there.
+    fn sums_beyond(&mut self, loss: &dyn Loss, tree: &Tree, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>>;
+}
+
 /// Returns the sum of squared gradients in that of hessians, from those of each block of rows ([`RowShard::BLOCK`]), which are added in
 /// their order.
 pub fn mean_square(blocks: impl Iterator<Item = (f64, f64)>) -> f64 {
@@ -239,6 +263,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what leaves trees out for a while, on a device that does.
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        None
+    }
+
+    /// Returns what leaves take further steps by, on a device that has it, where there is to be one ([`TrainingData::steps_on`]).
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         None
     }
 

@@ -64,6 +64,7 @@ impl<'a> Input<'a> {
             held_out: None,
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         }
     }
 }

@@ -70,6 +70,7 @@ impl<'a> Input<'a> {
             held_out: self.held_out,
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         }
     }
 }

@@ -84,6 +84,43 @@ impl Shard {
         self.leaf_values[output].extend_from_slice(values);
     }
 
+    /// Adds the values of leaves to the scores of the outputs from `first` on, until they are [taken back](Shard::take_values_back).
+    pub fn try_values(&mut self, first: usize, values: &[Vec<f32>]) {
+        for ((scores, leaf), (values, before)) in
+            self.scores[first..].iter_mut().zip(&self.leaf[first..]).zip(values.iter().zip(&mut self.untried))
+        {
+            before.copy_from_slice(scores);
+            scores.iter_mut().zip(leaf.iter()).for_each(|(score, leaf)| *score += values[*leaf as usize]);
+        }
+    }
+
+    /// Gives so many outputs from `first` on the scores that they had.
+    pub fn take_values_back(&mut self, first: usize, outputs: usize) {
+        self.scores[first..first + outputs].iter_mut().zip(&mut self.untried).for_each(|(scores, before)| std::mem::swap(scores, before));
+    }
+
+    /// Sums the derivatives of an output in the leaves that all rows have, over those drawn: fixed-point gradient and hessian, and the count.
+    pub fn sums_of_leaves(
+        &mut self,
+        loss: &dyn Loss,
+        output: usize,
+        quantizer: &GradientQuantizer,
+        leaves: usize,
+    ) -> Vec<((i64, i64), u64)> {
+        let leaf = std::mem::take(&mut self.leaf[output]);
+        let (mut sums, mut counts) = (vec![(0i64, 0i64); leaves], vec![0u64; leaves]);
+        for batch in 0..self.batches() {
+            let range = self.derive(loss, output, batch, true);
+            let n = range.len();
+            quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range.clone()], &mut sums);
+            for row in range {
+                counts[leaf[row] as usize] += self.bag.as_ref().is_none_or(|b| b[row] != 0.0) as u64;
+            }
+        }
+        self.leaf[output] = leaf;
+        sums.into_iter().zip(counts).collect()
+    }
+
     /// Returns the leaf of each row in each output's last tree, and the leaves' values.
     pub fn last_trees(&self) -> impl Iterator<Item = (&[u16], &[f32])> {
         self.leaf.iter().zip(&self.leaf_values).map(|(leaf, values)| (&leaf[..], &values[..]))

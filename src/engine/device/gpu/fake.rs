@@ -11,7 +11,8 @@ use taiga_core::device::DevicesInfo;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSums, SmallTableSteps, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SmallTableSteps, SpreadSteps, TrainingData, TreeRequest,
+    TreeSteps,
 };
 use taiga_core::learners::forest;
 use taiga_core::learners::forest::codes::Code;
@@ -217,6 +218,13 @@ impl SpreadSteps for Failing<'_> {
     }
 }
 
+impl LeafSteps for Failing<'_> {
+    fn sums_beyond(&mut self, loss: &dyn Loss, tree: &Tree, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>> {
+        step()?;
+        self.0.sums_beyond(loss, tree, first, values)
+    }
+}
+
 impl DropoutSteps for Failing<'_> {
     fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
         step()?;
@@ -244,6 +252,10 @@ impl TreeSteps for Failing<'_> {
     }
 
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
+    }
+
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
     }
 

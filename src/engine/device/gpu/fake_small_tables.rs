@@ -115,6 +115,7 @@ fn grow_table(table: &SmallTable<'_>, trees: &SmallTrees<'_>, grown: &mut GrownT
         seed: params.seed,
         announced: None,
         shared: 1,
+        steps_on: false,
         shard: RowShard { collective: &Alone, first: 0, all: rows },
         batches: None,
     };

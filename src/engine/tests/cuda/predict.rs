@@ -112,6 +112,7 @@ fn fitted(text: &[Vec<Option<String>>], x: &[f64], y: &[f64], params: serde_json
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()
 }

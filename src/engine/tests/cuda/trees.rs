@@ -292,6 +292,7 @@ fn categories() {
                 held_out: (case % 2 == 0).then_some(&held_out[..]),
                 loss_columns: Default::default(),
                 evaluation: Default::default(),
+                order: None,
             };
             if classes > 0 && more.get("loss").is_some() {
                 continue;
@@ -575,6 +576,7 @@ fn many_rows() {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     for policy in ["symmetric", "depthwise", "leafwise"] {
         let p = params(json!({ "rounds": 3, "policy": policy }));

@@ -267,6 +267,10 @@ fn parameters_that_do_not_fit_are_refused() {
     assert!(error(json!({ "feature_weights": { "x1": -1 } })).contains("`feature_weights`: -1 for `x1`"));
     let none: serde_json::Map<String, Value> = (0..t.columns.len()).map(|i| (format!("x{i}"), json!(0))).collect();
     assert_error(fit_of(&t, json!({ "feature_weights": none })), &["`feature_weights`", "all features", "`x0`"]);
+    let ordered = Table { order: Some((0..t.rows() as u32).collect()), ..t.clone() };
+    assert_error(fit_of(&ordered, json!({ "permutations": 2 })), &["`permutations`", "one order", "`order_by`"]);
+    assert_error(fit_of(&ordered, json!({ "cat_method": "one_hot" })), &["`order_by`", "cat_method=\"ctr\"", "\"one_hot\""]);
+    assert_error(fit_of(&Table { order: Some(vec![0; 3]), ..t.clone() }, json!({})), &["`order_by`", "3 rows"]);
     assert_error(fit_of(&t, json!({ "early_stopping": 3 })), &["`early_stopping`", "eval"]);
     assert_error(fit_of(&t, json!({ "metric": "mae" })), &["`metric`", "eval"]);
     let mut t = good();

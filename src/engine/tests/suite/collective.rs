@@ -10,7 +10,8 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{
-    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest,
+    TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -91,6 +92,12 @@ impl SpreadSteps for Shards<'_> {
     }
 }
 
+impl LeafSteps for Shards<'_> {
+    fn sums_beyond(&mut self, loss: &dyn Loss, tree: &Tree, first: usize, values: &[Vec<f32>]) -> Result<Vec<Vec<LeafSums>>> {
+        self.all(|shard| shard.sums_beyond(loss, tree, first, values))
+    }
+}
+
 impl DropoutSteps for Shards<'_> {
     fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
         assert!(given.is_empty(), "no given trees here");
@@ -116,6 +123,10 @@ impl TreeSteps for Shards<'_> {
     }
 
     fn dropouts(&mut self) -> Option<&mut dyn DropoutSteps> {
+        Some(self)
+    }
+
+    fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
     }
 
@@ -283,6 +294,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "feature_weights": { "x0": 0.2, "x1": 3.0 } }),
         json!({ "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.1, "row_sample": "mvs" }),
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
+        json!({ "leaf_iterations": 4, "loss": "log_cosh", "row_sample": "goss", "path_smooth": 3 }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
     numbers.weight = Some((0..5_000).map(|i| 0.25 + (i % 7) as f64).collect());
@@ -293,7 +305,7 @@ fn rows_may_lie_in_any_shard() {
 #[test]
 fn classes_and_held_out_rows_may_lie_in_any_shard() {
     let mut two = classes(4_300, 2);
-    under_every_policy(&[json!({})]).into_iter().for_each(|params| compare(&two, params));
+    under_every_policy(&[json!({}), json!({ "leaf_iterations": 5 })]).into_iter().for_each(|params| compare(&two, params));
     two.held_out = Some((0..4_300).map(|i| i % 5 == 0).collect());
     under_every_policy(&[json!({ "early_stopping": 2, "rounds": 30, "learning_rate": 0.8 })])
         .into_iter()
@@ -312,6 +324,7 @@ fn several_targets_may_lie_in_any_shard() {
     let losses = [
         json!({}),
         json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
+        json!({ "loss": "multilabel", "leaf_iterations": 3 }),
         json!({ "loss": "mae" }),
         json!({ "row_sample": "mvs" }),
         json!({ "row_sample": "bayesian", "bagging_temperature": 3.0 }),

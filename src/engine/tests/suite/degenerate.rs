@@ -280,6 +280,7 @@ fn fit_text(columns: &[Vec<Option<&str>>], target: Target<'_>, p: serde_json::Va
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     fit(&input, &params(p), &Quiet)
 }

@@ -31,9 +31,11 @@ mod boosting {
     mod fit;
     mod grow;
     mod hashed;
+    mod leaf_iterations;
     mod model_apply;
     mod model_envelope;
     mod model_explain;
+    mod order_by;
     mod position_bias;
     mod prepare;
     mod ranking;

@@ -54,6 +54,7 @@ impl Table {
                 held_out: None,
                 loss_columns: Default::default(),
                 evaluation: Default::default(),
+                order: None,
             },
             &params,
             &Quiet,

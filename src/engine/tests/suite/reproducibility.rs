@@ -306,6 +306,7 @@ fn tables_beyond_the_memory_for_columns_give_the_same_trees() {
                 held_out: None,
                 loss_columns: Default::default(),
                 evaluation: Default::default(),
+                order: None,
             };
             let p = json!({
                 "rounds": 2, "depth": depth, "policy": policy, "loss": loss, "row_sample": sample, "n_threads": threads, "border_sample": 5000

@@ -110,6 +110,7 @@ impl Rows {
             held_out: evaluates.then_some(&self.held_out),
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         };
         visit(&input)
     }
@@ -645,6 +646,7 @@ fn borders_are_those_of_rows_that_count() {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let params = BoostingParams::from_json(&json!({ "rounds": 100, "border_sample": 20_000 })).unwrap();
     let model = boosting::fit(&input, &params, &taiga_engine::dataset::Quiet).unwrap();

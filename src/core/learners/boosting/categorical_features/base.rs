@@ -80,15 +80,22 @@ impl<'a> CategoricalFeatures<'a> {
             base.push(features.idle());
         }
         if any_ctr || (params.max_combination > 1 && features.categories.len() > 1 && params.cat_method == CatMethod::Ctr) {
-            features.orders = (0..params.permutations as u64)
-                .map(|p| {
-                    let order = permutation(features.training.len(), Random::new(params.seed, Purpose::Permutation, p));
-                    if features.training.len() == rows {
-                        return order;
-                    }
-                    order.into_par_iter().map(|i| features.training[i as usize]).collect()
-                })
-                .collect();
+            features.orders = match &input.order {
+                Some(places) => {
+                    let mut order = features.training.clone();
+                    order.par_sort_unstable_by_key(|row| (places[*row as usize], *row));
+                    vec![order]
+                }
+                None => (0..params.permutations as u64)
+                    .map(|p| {
+                        let order = permutation(features.training.len(), Random::new(params.seed, Purpose::Permutation, p));
+                        if features.training.len() == rows {
+                            return order;
+                        }
+                        order.into_par_iter().map(|i| features.training[i as usize]).collect()
+                    })
+                    .collect(),
+            };
         }
         features.simple.resize_with(features.orders.len(), || None);
         (features, base)

@@ -24,6 +24,7 @@
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
 //! | 14 | features that differ | the parameters `feature_weights`, and `bins` by feature |
 //! | 16 | CatBoost's statistics | categories known by hashes, and derived features that are found by hashes of combinations |
+//! | 17 | steps of leaves | the parameter `leaf_iterations` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -47,7 +48,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 16,
+    version: 17,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -80,6 +81,9 @@ const BY_FEATURE_SINCE: u32 = 14;
 
 /// The first version with categories known by hashes, and with what is found by hashes of combinations.
 const HASHED_SINCE: u32 = 16;
+
+/// The first version with several steps of a leaf.
+const LEAF_ITERATIONS_SINCE: u32 = 17;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -192,6 +196,9 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        if self.params.leaf_iterations.is_some() {
+            return LEAF_ITERATIONS_SINCE;
+        }
         let are_hashed = |f: &Feature| f.categories.as_ref().is_some_and(Categories::are_hashed);
         if self.features.iter().any(are_hashed) || self.derived.iter().any(|d| matches!(d, Derived::Hashed { .. })) {
             return HASHED_SINCE;

@@ -78,6 +78,7 @@ impl Mixed {
             held_out: self.held_out.as_deref(),
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         };
         fit(&input, &BoostingParams::from_json(&value)?, &Quiet)
     }
@@ -386,6 +387,7 @@ fn one_hot_equals_dummy_columns() {
             held_out: None,
             loss_columns: Default::default(),
             evaluation: Default::default(),
+            order: None,
         };
         let theirs = fit(&input, &BoostingParams::from_json(&p).unwrap(), &Quiet).unwrap();
         let predictor = Predictor::new(theirs);

@@ -212,6 +212,7 @@ fn categorical(method: &str) -> Model {
         held_out: None,
         loss_columns: Default::default(),
         evaluation: Default::default(),
+        order: None,
     };
     let params = serde_json::json!({ "rounds": 3, "depth": 3, "policy": "depthwise", "cat_method": method });
     fit(&input, &BoostingParams::from_json(&params).unwrap(), &Quiet).unwrap()
