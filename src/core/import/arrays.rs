@@ -128,6 +128,7 @@ impl TreeIn {
             values: self.values,
             weights: self.weights,
             counts: self.counts,
+            linear: Default::default(),
         })
     }
 }

@@ -438,6 +438,7 @@ impl TreeIn {
             values,
             weights,
             counts: vec![],
+            linear: Default::default(),
         })
     }
 }

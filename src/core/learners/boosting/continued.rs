@@ -240,8 +240,11 @@ pub fn replay(
 /// Returns the trees of a model, `[round][output]`, with the leaves of a fit's `own` rows, and values in units of `units`.
 ///
 /// # Errors
-/// [`Error::Memory`]; where a tree has more leaves than one of a fit.
+/// [`Error::Memory`]; where a tree has more leaves than one of a fit, or leaves that are linear functions.
 pub fn given_trees(model: &Model, rows: (&Input<'_>, &OwnRows<'_>), units: &[f64]) -> Result<Vec<Vec<GivenTree>>> {
+    if !model.linear.is_empty() {
+        return Err(differs("it has leaves that are linear functions, which boosting=\"dart\" can't leave out".into()));
+    }
     if model.trees.iter().any(|tree| tree.leaves().len() > 1 << 16) {
         return Err(differs("it has trees of more than 65,536 leaves, which boosting=\"dart\" can't leave out".into()));
     }

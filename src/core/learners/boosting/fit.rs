@@ -570,6 +570,7 @@ impl Finished<'_> {
             scale,
             units,
             trees,
+            linear: vec![],
             rows: self.rows,
             history,
             provenance: Provenance::default(),

@@ -23,6 +23,7 @@
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
 //! | 14 | features that differ | the parameters `feature_weights`, and `bins` by feature |
+//! | 15 | linear leaves | the parameters `leaf` and `linear_l2`; behind all else the leaves that are linear functions (`Persisted::last`) |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -38,6 +39,7 @@ use crate::metrics::{MetricSpec, Metrics};
 use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, params_text};
 use crate::model::{Feature, payload};
 use crate::provenance::Provenance;
+use crate::tree::linear::LinearLeaf;
 use crate::tree::{Leaf, Tree};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -45,7 +47,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 14,
+    version: 15,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -75,6 +77,9 @@ const DROPOUTS_SINCE: u32 = 13;
 
 /// The first version with weights of features, and with bins by feature.
 const BY_FEATURE_SINCE: u32 = 14;
+
+/// The first version with leaves that are linear functions.
+const LINEAR_SINCE: u32 = 15;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -141,6 +146,7 @@ impl Persisted for Model {
     const ENVELOPE: Envelope = ENVELOPE;
     type Payload<'a> = Payload<'a>;
     type Extra = Units;
+    type Last = Vec<LinearLeaf>;
     const NO_EXTRA: Units = Units::ONE;
     const EXTRA_SINCE: u32 = 4;
 
@@ -160,7 +166,7 @@ impl Persisted for Model {
             history: self.history.as_ref().map(HistoryPayload::of),
         };
         let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
-        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum();
+        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>() + self.linear.iter().map(|l| 16 + 12 * l.terms.len()).sum::<usize>();
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
     }
 
@@ -186,7 +192,23 @@ impl Persisted for Model {
         if left.next().is_some() || self.numbers().is_empty() { Err(wrong()) } else { Ok(self) }
     }
 
+    const LAST_SINCE: u32 = LINEAR_SINCE;
+
+    /// The leaves that are linear functions.
+    fn last(&self) -> Vec<LinearLeaf> {
+        self.linear.clone()
+    }
+
+    fn with_last(mut self, linear: Vec<LinearLeaf>) -> Result<Self> {
+        self.linear = linear;
+        self.validate_linear()?;
+        Ok(self)
+    }
+
     fn known_since(&self) -> u32 {
+        if !self.linear.is_empty() {
+            return LINEAR_SINCE;
+        }
         if self.params.feature_weights.is_some() || matches!(self.params.bins, Bins::ByFeature(_)) {
             return BY_FEATURE_SINCE;
         }
@@ -231,6 +253,7 @@ impl Persisted for Model {
             scale: p.scale,
             units,
             trees: p.trees.into_owned(),
+            linear: vec![],
             rows: p.rows,
             history: p.history.map(HistoryPayload::history).transpose()?,
             provenance,
