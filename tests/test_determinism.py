@@ -24,6 +24,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "early stopping": {"eval": "held", "early_stopping": 3, "learning_rate": 0.5},
     "feature weights": {"feature_weights": {"a": 0.3, "c": 2.0}, "random_strength": 0.5},
     "bins": {"bins": {"a": 3, "c": 40}},
+    "linear leaves": {"leaf": "linear", "linear_l2": 0.1, "policy": "leafwise", "row_sample": "bernoulli"},
     "monotone": {"policy": "depthwise", "monotone": {"a": 1}, "interaction": [["a", "b"], ["c", "d"]]},
 }
 

@@ -83,7 +83,8 @@ def _tree(tree: Tree, place: int, start: float, scale: float, *, is_first: bool)
         terms = [term for function in functions if function is not None for term in function.terms]
         of_linear = {
             "leaf_const": [
-                value if of is None else of.constant * scale + begin for value, of in zip(leaves, functions, strict=True)
+                value if of is None else of.constant * scale + begin
+                for value, of in zip(leaves, functions, strict=True)
             ],
             "num_features": [0 if function is None else len(function.terms) for function in functions],
             "leaf_features": [column for column, _ in terms],

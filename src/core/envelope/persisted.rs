@@ -189,7 +189,9 @@ pub trait Persisted: Sized + 'static {
         type Parts<'a, V> = (<V as Persisted>::Payload<'static>, Behind<'a, V>, Vec<f64>, <V as Persisted>::Last);
         let read: std::result::Result<Parts<'_, Self>, String> = match version {
             v if v >= Self::LAST_SINCE => Self::ENVELOPE.read(payload),
-            v if v >= Self::NUMBERS_SINCE => Self::ENVELOPE.read(payload).map(|(p, behind, numbers)| (p, behind, numbers, Self::Last::default())),
+            v if v >= Self::NUMBERS_SINCE => {
+                Self::ENVELOPE.read(payload).map(|(p, behind, numbers)| (p, behind, numbers, Self::Last::default()))
+            }
             _ => Self::ENVELOPE.read(payload).map(|(p, behind)| (p, behind, vec![], Self::Last::default())),
         };
         let (payload, (extra, provenance, text, structs, receipt), numbers, last) = read.map_err(Self::INVALID)?;

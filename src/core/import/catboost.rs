@@ -271,7 +271,15 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
         let tests = splits.iter().rev().map(|split| tests.of(split)).collect::<std::result::Result<Vec<_>, _>>().map_err(fail)?;
         let values = tree.leaf_values.into_iter().map(|x| scale * x).collect();
         let counts = tree.leaf_weights.iter().map(|w| w.round() as u32).collect();
-        trees.push(ForeignTree { shape: Shape::Symmetric(tests), output: 0, width, values, weights: tree.leaf_weights, counts, linear: Default::default() });
+        trees.push(ForeignTree {
+            shape: Shape::Symmetric(tests),
+            output: 0,
+            width,
+            values,
+            weights: tree.leaf_weights,
+            counts,
+            linear: Default::default(),
+        });
     }
     for (t, root) in branching.into_iter().enumerate() {
         trees.push(branching_tree(root, width, scale, &tests).map_err(|what| wrong(format!("tree {t}: {what}")))?);

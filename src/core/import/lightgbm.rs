@@ -256,7 +256,8 @@ fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::res
     let counts = fields.list::<u32>("leaf_count")?;
     let counts = if counts.len() == leaves { counts } else { vec![] };
     let weights = fields.list::<f64>("leaf_weight")?;
-    let (linear, constants) = if fields.number::<u8>("is_linear")?.unwrap_or(0) != 0 { linear(fields, &values, &by)? } else { Default::default() };
+    let (linear, constants) =
+        if fields.number::<u8>("is_linear")?.unwrap_or(0) != 0 { linear(fields, &values, &by)? } else { Default::default() };
     let mut values: Vec<f64> = values.into_iter().map(by).collect();
     constants.into_iter().for_each(|(leaf, constant)| values[leaf] = constant);
     Ok(ForeignTree { shape: Shape::Branching(nodes), output, width: 1, values, weights, counts, linear })

@@ -31,6 +31,8 @@ pub struct FitOptions<'a> {
     /// Where the numeric columns are not values but codes already ([`CodedTable`](super::coded_table::CodedTable)): what they are coded by.
     /// Columns that are not among these can't split.
     pub coded: Option<&'a [(u32, CodedFeature)]>,
+    /// The table's columns as values, where those of the table are codes and leaves are linear functions of values; those of categories are not read.
+    pub values: Option<&'a [Column<'a>]>,
     /// The rows that the numeric features of the table are of, where other processes have the others: each makes the same fit, of the same
     /// target, weights and categories of all rows, and comes to the same model. None where the features are of all rows.
     pub own: Option<OwnRows<'a>>,

@@ -36,6 +36,7 @@ pub fn may_suit(params: &BoostingParams) -> bool {
         && params.early_stopping.is_none()
         && params.random_strength().is_none()
         && DropRules::of(params).is_none()
+        && !params.has_linear_leaves()
         && params.row_sampling().keeps_all()
 }
 

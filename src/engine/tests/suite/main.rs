@@ -30,6 +30,7 @@ mod boosting {
     mod feature_weights;
     mod fit;
     mod grow;
+    mod linear_leaves;
     mod model_apply;
     mod model_envelope;
     mod model_explain;

@@ -166,7 +166,8 @@ impl Persisted for Model {
             history: self.history.as_ref().map(HistoryPayload::of),
         };
         let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
-        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>() + self.linear.iter().map(|l| 16 + 12 * l.terms.len()).sum::<usize>();
+        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>()
+            + self.linear.iter().map(|l| 16 + 12 * l.terms.len()).sum::<usize>();
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
     }
 
@@ -206,7 +207,7 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
-        if !self.linear.is_empty() {
+        if !self.linear.is_empty() || self.params.leaf.is_some() || self.params.linear_l2.is_some() {
             return LINEAR_SINCE;
         }
         if self.params.feature_weights.is_some() || matches!(self.params.bins, Bins::ByFeature(_)) {

@@ -52,7 +52,8 @@ impl Model {
             return Ok(());
         }
         Err(Error::Data(format!(
-            "the model of `{}` has leaves that are linear functions, of which its trees do not tell the means: explain it by              importance="permutation", or by partial dependence on data",
+            "the model of `{}` has leaves that are linear functions, of which its trees do not tell the means: explain it by \
+             importance(\"permutation\"), or by partial dependence on data",
             self.target
         )))
     }
