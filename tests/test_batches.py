@@ -203,6 +203,7 @@ def test_what_is_not_done_in_batches_is_said(frame: pl.DataFrame, tmp_path: Path
     cases: list[tuple[str, dict[str, Any]]] = [
         ("row_key", {"row_key": "id"}),
         ("init_model", {"init_model": model}),
+        ("leaf", {"leaf": "linear"}),
         ("snapshot", {"snapshot": tmp_path / "state"}),
         ("collective", {"collective": tg.Collective(rank=0, world=2, address="127.0.0.1:9", secret="s" * 16)}),
         ("on_error", {"on_error": "constant"}),

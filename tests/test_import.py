@@ -411,14 +411,85 @@ def test_they_are_models_as_any_other(tmp_path: Any) -> None:
         assert tg.Model.load(tmp_path / name).to_bytes() == model.to_bytes()
 
 
+LINEAR: list[tuple[str, dict[str, Any]]] = [
+    ("number", {}),
+    ("number", {"linear_lambda": 3.0, "boosting": "dart", "drop_rate": 0.5}),
+    ("number", {"boosting": "rf", "bagging_fraction": 0.6, "bagging_freq": 1}),
+    ("number", {"objective": "huber", "num_leaves": 5}),
+    ("positive", {"objective": "poisson"}),
+    ("two", {"objective": "binary", "sigmoid": 0.7}),
+    ("three", {"objective": "multiclass", "num_class": 3}),
+]
+
+
+def linear(target: str, params: dict[str, Any], x: np.ndarray, y: np.ndarray, rounds: int = 6) -> lightgbm.Booster:
+    own = {"verbose": -1, "num_threads": 1, "linear_tree": True, "min_data_in_leaf": 10, **params}
+    return lightgbm.train(own, lightgbm.Dataset(x, y, params=own), rounds)
+
+
+@pytest.mark.parametrize(("target", "params"), LINEAR)
+@pytest.mark.parametrize("missing", [False, True])
+def test_linear_trees_of_lightgbm(target: str, params: dict[str, Any], missing: bool) -> None:
+    """Proves it for leaves that are linear functions: of losses, boosters and missing values, and written back."""
+    x, targets = table(2, missing=missing)
+    booster = linear(target, params, x, targets[target])
+    model = tg.import_model(booster)
+    leaves = model.trees().filter(pl.col("leaf").is_not_null())
+    assert leaves["coefficients"].list.len().max() >= 2
+    rows = around(model, missing=True)
+    wanted = booster.predict(rows, raw_score=True)
+    found = ours(model, rows, output="raw")
+    if params.get("boosting") == "rf":
+        # Raw scores are their trees' sums there.
+        assert_equal(found * 6, wanted, 1e-12)
+    elif "sigmoid" in params:
+        assert_equal(found, wanted * params["sigmoid"], 1e-12)
+    else:
+        assert np.array_equal(found, wanted)
+    found, wanted = ours(model, rows), booster.predict(rows)
+    # Of scores beyond what was seen the exponential may be infinite.
+    assert np.array_equal(np.isinf(found), np.isinf(wanted))
+    assert_equal(found[np.isfinite(found)], wanted[np.isfinite(wanted)], 1e-12)
+    for again in (tg.Model.from_bytes(model.to_bytes()), tg.Model.from_json(model.to_json())):
+        assert again == model
+    if target == "number":
+        assert_equal(model.to_lightgbm().predict(rows), ours(model, rows), 1e-12)
+    staged = ours(model, rows[:50], output="staged")
+    assert staged.shape[0] == 50
+
+
+def test_what_linear_leaves_cant_be() -> None:
+    """Proves that what such a model is not made for is an error, that of infinite values a leaf's plain value counts,
+    and that damaged lines are told."""
+    x, targets = table(5, missing=True)
+    booster = linear("number", {}, x, targets["number"])
+    model = tg.import_model(booster)
+    frame = pl.DataFrame(dict(zip(model.features, x.T, strict=True)))
+    for output in ("shap", "shap_interactions"):
+        with pytest.raises(pl.exceptions.ComputeError, match="linear functions"):
+            model.predict(frame, output=output)
+    for export in (model.to_onnx, model.to_treelite, model.to_xgboost):
+        with pytest.raises(ValueError, match=r"linear functions.*to_lightgbm and to_sql"):
+            export()
+    infinite = pl.DataFrame({name: [math.inf, -math.inf] for name in model.features})
+    assert model.predict(infinite).is_finite().all()
+    text = booster.model_to_string()
+    for old, new, fault in (
+        ("num_features=", "num_features=9 ", "numbers of features"),
+        ("leaf_coeff=", "leaf_coeff=1 ", "coefficients"),
+        ("leaf_features=0 1", "leaf_features=1 0", "do not ascend"),
+        ("leaf_features=0 1 2", "leaf_features=0 1 7", "reads feature 7"),
+        ("leaf_const=", "leaf_const=nan ", "constants"),
+    ):
+        damaged = text.replace(old, new)
+        assert damaged != text, old
+        with pytest.raises(ValueError, match=fault):
+            tg.import_model(damaged.encode())
+
+
 def test_what_cant_be_kept_is_an_error() -> None:
     """Proves that what a model here can't hold is refused by name."""
     x, targets = table(1, missing=False)
-    linear = lightgbm.train(
-        {"verbose": -1, "linear_tree": True}, lightgbm.Dataset(x, targets["number"], params={"linear_tree": True}), 2
-    )
-    with pytest.raises(ValueError, match="linear_tree"):
-        tg.import_model(linear)
     with pytest.raises(ValueError, match="gblinear"):
         tg.import_model(xgboost.train({"booster": "gblinear"}, xgboost.DMatrix(x, targets["number"]), 2))
     with pytest.raises(ValueError, match="hinge"):
@@ -445,6 +516,7 @@ def test_damaged_files_are_errors() -> None:
     files = [bytes(booster.save_raw("json")), bytes(booster.save_raw("ubj")), light.model_to_string().encode()]
     files.append(json.dumps({k: v for k, v in json.loads(saved(cat, "json")).items() if k != "model_info"}).encode())
     files.append(saved(cat, "cbm"))
+    files.append(linear("number", {"num_leaves": 4}, x, targets["number"], 2).model_to_string().encode())
     rng = np.random.default_rng(0)
     faults: list[str] = []
     for file in files:

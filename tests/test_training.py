@@ -23,6 +23,7 @@ WAYS: list[dict[str, Any]] = [
     {"random_strength": 2.0, "learning_rate": 0.2},
     {"leaf_iterations": 3, "loss": "log_cosh", "row_sample": "bernoulli"},
     {"feature_weights": {"a": 0.2, "b": 0.0}, "policy": "leafwise", "leaves": 9},
+    {"leaf": "linear", "policy": "depthwise", "depth": 3, "eval": "held"},
     {"boosting": "dart", "drop_rate": 0.2, "skip_drop": 0.3, "row_sample": "goss"},
     {"loss": "mae", "row_sample": "bernoulli"},
     {"eval": "held", "early_stopping": 5, "metric": ["mae", "rmse"], "eval_train": True, "learning_rate": 0.5},

@@ -16,6 +16,21 @@ struct BoostedTree {  // shared with the host
     uint32_t symmetric, first_test, tests, first_value;
 };
 
+// The value of a leaf for a row: `constant` and its terms `first .. end` added up in their order, where that is finite.
+struct LinearValue {  // shared with the host
+    double constant;
+    uint32_t first, end;
+};
+
+// A number times the row's value of a slot.
+struct LinearTerm {  // shared with the host
+    double coefficient;
+    uint32_t slot, unused;
+};
+
+// No leaf of a tree is a linear function of the row's values.
+constexpr uint32_t ALL_CONSTANT = 0xffffffffu;
+
 // Neighbouring rows that a thread takes: their codes are one load.
 constexpr int ROWS = 4;
 
@@ -64,6 +79,16 @@ __device__ __forceinline__ void find_leaves(const BoostedTree& tree, const CodeT
     for (int k = 0; k < ROWS; k++) leaf[k] -= tree.tests;
 }
 
+// The value that a row's leaf in a tree has: that of `leaf_values`, unless the leaf is a linear function that is finite there. trees[t]: the place
+// of tree t's first leaf, or ALL_CONSTANT. values[slot * rows + row].
+__device__ __forceinline__ double linear_value(const LinearValue* leaves, const LinearTerm* terms, const double* values, uint64_t rows,
+                                               uint64_t row, uint64_t leaf, double plain) {
+    const LinearValue own = leaves[leaf];
+    double sum = own.constant;
+    for (uint32_t i = own.first; i < own.end; i++) sum += terms[i].coefficient * values[terms[i].slot * rows + row];
+    return isfinite(sum) ? sum : plain;
+}
+
 // out[output * rows + row] = start[output] + scale * the sum over the output's trees, added in their order. `stride` is
 // a multiple of ROWS, and codes behind the last row may hold anything.
 extern "C" __global__ void __launch_bounds__(256)
@@ -104,6 +129,37 @@ extern "C" __global__ void __launch_bounds__(256)
                 sums[k] += __ldg(values + tree.first_value + leaf[k]);
                 if (row + k < rows) out[(output * rows + row + k) * rounds + round] = start[output] + scale * sums[k];
             }
+        }
+    }
+}
+
+// What `predict_trees` writes (rounds: 0), or `predict_staged` (the number of rounds), of trees some of whose leaves are linear functions.
+extern "C" __global__ void __launch_bounds__(256)
+    predict_linear_trees(uint64_t rows, uint64_t stride, const uint8_t* codes, const BoostedTree* trees, uint32_t tree_count, uint32_t outputs,
+            const CodeTest* tests, const uint2* children, const double* leaf_values, const uint32_t* first_leaves, const LinearValue* leaves,
+            const LinearTerm* terms, const double* values, const double* start, double scale, uint32_t rounds, double* out) {
+    const uint64_t row = (blockIdx.x * static_cast<uint64_t>(blockDim.x) + threadIdx.x) * ROWS;
+    if (row >= rows) return;
+    for (uint32_t output = 0; output < outputs; output++) {
+        double sums[ROWS] = {};
+        for (uint32_t t = output; t < tree_count; t += outputs) {
+            const BoostedTree tree = trees[t];
+            const uint32_t first = first_leaves[t];
+            uint32_t leaf[ROWS];
+            find_leaves(tree, tests, children, codes, stride, row, leaf);
+#pragma unroll
+            for (int k = 0; k < ROWS; k++) {
+                if (row + k >= rows) continue;
+                const double plain = __ldg(leaf_values + tree.first_value + leaf[k]);
+                sums[k] += first == ALL_CONSTANT
+                               ? plain
+                               : linear_value(leaves, terms, values, rows, row + k, static_cast<uint64_t>(first) + leaf[k], plain);
+                if (rounds > 0) out[(output * rows + row + k) * rounds + t / outputs] = start[output] + scale * sums[k];
+            }
+        }
+#pragma unroll
+        for (int k = 0; k < ROWS; k++) {
+            if (rounds == 0 && row + k < rows) out[output * rows + row + k] = start[output] + scale * sums[k];
         }
     }
 }

@@ -100,12 +100,23 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Function:
+    """A linear function of columns' numbers: `constant` and each column's number times its coefficient, in order."""
+
+    constant: float
+    terms: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
 class Tree:
-    """A tree: its nodes, the first of which is the root (none: leaf 0), and each leaf's values of `outputs`."""
+    """A tree: its nodes, the first of which is the root (none: leaf 0), and each leaf's values of `outputs`. `linear`:
+    the functions that some leaves of one output are where they are finite.
+    """
 
     nodes: list[Node]
     leaves: list[list[float]]
     outputs: list[int]
+    linear: dict[int, Function] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -223,7 +234,8 @@ def _boosted(model: Model, data: dict[str, Any]) -> Ensemble:
             nodes = _written_out([test(split) for split in tree["splits"]])
         else:
             nodes = [Node(test(n), _child(n["left"]), _child(n["right"])) for n in tree["nodes"]]
-        trees.append(Tree(nodes, leaves, [tree["output"]]))
+        linear = {i: _function(leaf["linear"]) for i, leaf in enumerate(tree["leaves"]) if "linear" in leaf}
+        trees.append(Tree(nodes, leaves, [tree["output"]], linear))
     return Ensemble(
         target=model.target,
         columns=columns,
@@ -238,6 +250,11 @@ def _boosted(model: Model, data: dict[str, Any]) -> Ensemble:
         loss=data["loss"],
         of_column={c.name: i for i, c in enumerate(columns)},
     )
+
+
+def _function(linear: dict[str, Any]) -> Function:
+    coefficients = [_number(c) for c in linear["coefficients"]]
+    return Function(_number(linear["constant"]), tuple(zip(linear["features"], coefficients, strict=True)))
 
 
 def _written_out(tests: list[Test]) -> list[Node]:
@@ -310,13 +327,14 @@ def _linear(function: str, model: Model, data: dict[str, Any]) -> Linear:
     return Linear(model.target, columns, list(weights.values()), [_number(i) for i in data["intercepts"]], labels)
 
 
-def ensemble_of(function: str, model: Model) -> Ensemble | Linear:
-    """Read a model for `function`, whose name errors begin with.
+def ensemble_of(function: str, model: Model, *, linear_leaves: bool = False) -> Ensemble | Linear:
+    """Read a model for `function`, whose name errors begin with. `linear_leaves`: whether it writes such.
 
     Raises
     ------
     ValueError
-        For a model of lists of features, which has no columns, and one that knows categories by hashes.
+        For a model of lists of features, which has no columns, for one that knows categories by hashes, and for leaves that
+        are linear functions.
     """
     data = json.loads(model.to_json())
     if model.learner == "sparse_lr":
@@ -329,19 +347,26 @@ def ensemble_of(function: str, model: Model) -> Ensemble | Linear:
                 "import_model(…, categories=) gives them names"
             )
             raise ValueError(msg)
-    return _forest(model, data) if model.learner == "forest" else _boosted(model, data)
+    found = _forest(model, data) if model.learner == "forest" else _boosted(model, data)
+    if not linear_leaves and any(tree.linear for tree in found.trees):
+        msg = (
+            f"{function}: the model of `{model.target}` has leaves that are linear functions, which that form of models "
+            "does not know; to_lightgbm and to_sql write them"
+        )
+        raise ValueError(msg)
+    return found
 
 
-def trees_of(function: str, model: Model) -> Ensemble:
+def trees_of(function: str, model: Model, *, linear_leaves: bool = False) -> Ensemble:
     """`ensemble_of` for what writes trees alone."""
-    found = ensemble_of(function, model)
+    found = ensemble_of(function, model, linear_leaves=linear_leaves)
     if isinstance(found, Linear):
         msg = f"{function}: the model of `{model.target}` is linear and has no trees"
         raise ValueError(msg)
     return found
 
 
-def numbers_of(function: str, of: str, model: Model) -> Ensemble:
+def numbers_of(function: str, of: str, model: Model, *, linear_leaves: bool = False) -> Ensemble:
     """`trees_of` for forms of models that know numbers alone.
 
     Raises
@@ -349,7 +374,7 @@ def numbers_of(function: str, of: str, model: Model) -> Ensemble:
     ValueError
         For columns with categories, and for links that such forms have no name for.
     """
-    found = trees_of(function, model)
+    found = trees_of(function, model, linear_leaves=linear_leaves)
     for column in found.columns:
         if column.is_category:
             msg = f"{function}: `{column.name}` has categories, whose labels {of} does not know; to_onnx keeps them"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING, Any
 
-from polars_taiga._ensemble import Above, Among, Ensemble, Linear, RankAbove, Source, ensemble_of
+from polars_taiga._ensemble import Above, Among, Ensemble, Function, Linear, RankAbove, Source, ensemble_of
 from polars_taiga._optional import needed
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def to_sql(
     max_length: int = 1_000_000,
 ) -> str:
     """Write a model as a SELECT statement; see `Model.to_sql`."""
-    found = ensemble_of("to_sql", model)
+    found = ensemble_of("to_sql", model, linear_leaves=True)
     writer = _Writer(dialect, found, dict(columns or {}), list(keep), max_length)
     return writer.statement(table)
 
@@ -102,6 +103,7 @@ class _Writer:
             used.update(
                 self.found.statistics[test.statistic].columns if isinstance(test, RankAbove) else (test.column,)
             )
+        used.update(column for tree in self.found.trees for of in tree.linear.values() for column, _ in of.terms)
         return sorted(used)
 
     def _column(self, i: int) -> str:
@@ -239,7 +241,7 @@ class _Writer:
             for tree in found.trees[first : first + _TREES]:
                 for place, output in enumerate(tree.outputs):
                     name = self._score(output)
-                    value = self._tree(tree.nodes, [leaf[place] for leaf in tree.leaves])
+                    value = self._tree(tree.nodes, [leaf[place] for leaf in tree.leaves], tree.linear)
                     length += len(value)
                     self._check_length(length)
                     before = items.get(name, sums.get(output, ""))
@@ -256,15 +258,25 @@ class _Writer:
                 scores[self._score(output)] = f"{self._number(start)} + {self._number(found.scale)} * ({total})"
         return self._stage(text, scores, {})
 
-    def _tree(self, nodes: Sequence[Any], leaves: Sequence[float]) -> str:
+    def _tree(self, nodes: Sequence[Any], leaves: Sequence[float], linear: Mapping[int, Function]) -> str:
         texts = [""] * len(nodes)
 
         def of(child: int) -> str:
-            return texts[child] if child >= 0 else self._number(leaves[~child])
+            return texts[child] if child >= 0 else self._leaf(leaves[~child], linear.get(~child))
 
         for i in range(len(nodes) - 1, -1, -1):
             texts[i] = self._split(nodes[i].test, of(nodes[i].left), of(nodes[i].right))
         return texts[0] if nodes else of(-1)
+
+    def _leaf(self, value: float, function: Function | None) -> str:
+        """A leaf's value: that of its function where it is finite, the plain one else."""
+        if function is None:
+            return self._number(value)
+        terms = [f"{self._number(by)} * {self._column(column)}" for column, by in function.terms]
+        total = " + ".join([self._number(function.constant), *terms])
+        most = self._number(sys.float_info.max, exact=True)
+        # A comparison with null is null, and goes to ELSE.
+        return f"CASE WHEN ABS({total}) <= {most} THEN {total} ELSE {self._number(value)} END"
 
     def _linear(self) -> dict[str, str]:
         assert isinstance(self.found, Linear)

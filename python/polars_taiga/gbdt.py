@@ -139,6 +139,8 @@ class GbdtParams(TypedDict, total=False):
     leaf_iterations: int | None
     extra_trees: bool
     random_strength: float | None
+    leaf: Literal["constant", "linear"] | None
+    linear_l2: float | None
     row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None
     row_fraction: float | None
     bagging_temperature: float | None
@@ -525,6 +527,17 @@ def fit_gbdt(
         How much noise is on the scores by which features are compared, drawn for each feature and node (under
         `"symmetric"` each level), in units of what a split gains by chance; default 0: none. It falls as rounds
         come together. (CatBoost: the same, 1 by default, where noise is drawn for each border as well.)
+    leaf
+        What leaves are. Default `"constant"`: numbers. `"linear"`: linear functions of the numeric columns on the path
+        to the leaf, 16 at the most, fitted by Newton's step to its rows when the tree has grown (Shi et al., "Gradient
+        Boosting With Piece-Wise Linear Regression Trees", 2018); the first round has numbers. A row with a missing
+        value of one of these columns gets the leaf's number. For targets that rise and fall with columns smoothly, and
+        beyond the range of what was seen; on the CPU alone. Errors beside it: losses whose leaves are refitted
+        (`"mae"`, `"quantile"`), `monotone`, `max_delta_step`, `path_smooth`, `boosting="dart"`, `collective` and
+        `batches`. Such a model has no Shapley values. (LightGBM: `linear_tree`. `docs/linear_leaves.md`.)
+    linear_l2
+        L2 regularisation of the coefficients of `leaf="linear"`, in units of hessians, not negative; default 0. It
+        depends on the units of the columns; constants know nothing of it. (LightGBM: `linear_lambda`.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

@@ -22,7 +22,7 @@ _LEFT, _NAN = 2, 8
 def to_lightgbm(model: Model) -> Any:
     """Make a booster of LightGBM; see `Model.to_lightgbm`."""
     lightgbm = needed("to_lightgbm", "lightgbm", "lightgbm")
-    return lightgbm.Booster(model_str=_text(numbers_of("to_lightgbm", "LightGBM", model)))
+    return lightgbm.Booster(model_str=_text(numbers_of("to_lightgbm", "LightGBM", model, linear_leaves=True)))
 
 
 def _text(found: Ensemble) -> str:
@@ -76,6 +76,20 @@ def _tree(tree: Tree, place: int, start: float, scale: float, *, is_first: bool)
     leaves = [leaf[place] * scale + (start if is_first else 0.0) for leaf in tree.leaves]
     tests = [node.test for node in tree.nodes]
     own = [test for test in tests if isinstance(test, Above)]
+    of_linear: dict[str, list[float]] = {}
+    if tree.linear:
+        functions = [tree.linear.get(i) for i in range(len(leaves))]
+        begin = start if is_first else 0.0
+        terms = [term for function in functions if function is not None for term in function.terms]
+        of_linear = {
+            "leaf_const": [
+                value if of is None else of.constant * scale + begin
+                for value, of in zip(leaves, functions, strict=True)
+            ],
+            "num_features": [0 if function is None else len(function.terms) for function in functions],
+            "leaf_features": [column for column, _ in terms],
+            "leaf_coeff": [coefficient * scale for _, coefficient in terms],
+        }
     lines: dict[str, list[float]] = {
         "num_leaves": [len(leaves)],
         "num_cat": [0],
@@ -91,7 +105,8 @@ def _tree(tree: Tree, place: int, start: float, scale: float, *, is_first: bool)
         "internal_value": [0] * len(own),
         "internal_weight": [0] * len(own),
         "internal_count": [0] * len(own),
-        "is_linear": [0],
+        "is_linear": [int(bool(tree.linear))],
+        **of_linear,
         "shrinkage": [1],
     }
     return "\n".join(f"{name}={_joined(values)}" for name, values in lines.items()) + "\n"

@@ -49,6 +49,12 @@ _BOOSTED_NODES: dict[str, type[pl.DataType] | pl.DataType] = {
     "weight": pl.Float64,
     "count": pl.UInt64,
 }
+# Besides, of models some of whose leaves are linear functions.
+_LINEAR_LEAVES: dict[str, type[pl.DataType] | pl.DataType] = {
+    "constant": pl.Float64,
+    "linear_features": pl.List(pl.UInt32),
+    "coefficients": pl.List(pl.Float64),
+}
 _FOREST_NODES: dict[str, type[pl.DataType] | pl.DataType] = {
     "tree": pl.UInt32,
     "node": pl.UInt32,
@@ -911,12 +917,20 @@ class Model(Persisted):
         nodes together: `gain` stands once, at the first of them, and is null in the others, so that sums
         over rows are right.
 
+        Where leaves are linear functions (`leaf="linear"`, LightGBM's `linear_tree`), three columns more have the
+        `constant`, the `linear_features` and their `coefficients`; `value` is then that of rows where the function is
+        not finite, because a value is missing.
+
         Of a forest's trees, `gain` is by how much a split lowers the impurity, `right_categories` the
         categories that go right, `value` a list (the shares of the classes, or the mean), and `weight` and
         `count` are of rows as often as they were drawn.
         """
         nodes, features, categories = self._inner.nodes()
-        frame = pl.DataFrame(nodes, schema=_FOREST_NODES if self.learner == "forest" else _BOOSTED_NODES)
+        schema = _FOREST_NODES if self.learner == "forest" else _BOOSTED_NODES
+        is_linear = "coefficients" in nodes
+        frame = pl.DataFrame(nodes, schema={**schema, **_LINEAR_LEAVES} if is_linear else schema)
+        if is_linear:
+            frame = frame.with_columns(_named_lists(frame["linear_features"], features))
         if self.learner == "forest":
             frame = frame.with_columns(_named_lists(frame["right_categories"], categories))
         return frame.with_columns(_named(frame["feature"], features))

@@ -60,7 +60,7 @@ impl Problems {
 
 /// Parameters that came after models had been written, none of which is a default: a model names them only where they are
 /// given, so that one without them keeps its bytes, and its format version.
-const LATER: [&str; 30] = [
+const LATER: [&str; 32] = [
     "positive",
     "eval_train",
     "early_stopping_min_delta",
@@ -91,6 +91,8 @@ const LATER: [&str; 30] = [
     "one_drop",
     "normalize",
     "feature_weights",
+    "leaf",
+    "linear_l2",
 ];
 
 /// Whether parameters that a model names are such as came later.

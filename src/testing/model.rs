@@ -8,6 +8,7 @@ use taiga_engine::learners::boosting::params::BoostingParams;
 use taiga_engine::losses::LossKind;
 use taiga_engine::metrics::MetricKind;
 use taiga_engine::model::{Feature, History};
+use taiga_engine::tree::linear::LinearLeaf;
 use taiga_engine::tree::model::{Child, Leaf, Node, Split, Tree};
 
 /// A small generator of our own, so that a model follows from one seed.
@@ -163,10 +164,32 @@ pub fn model(kind: Kind) -> Model {
         scale: [1.0, 0.5, 1024.0][dice.below(3)],
         units: [Units::default(), Units { gain: 2f64.powi(-160), weight: 2f64.powi(200) }][dice.below(2)],
         trees,
+        linear: vec![],
         rows: 1000,
         history,
         provenance: Default::default(),
     }
+}
+
+/// Makes some leaves of a model linear functions of its columns of numbers.
+pub fn with_linear_leaves(mut model: Model, seed: u64) -> Model {
+    let dice = &mut Dice(seed);
+    let numeric: Vec<u32> = (0..model.features.len() as u32).filter(|f| model.features[*f as usize].categories.is_none()).collect();
+    for (tree, of) in model.trees.iter().enumerate() {
+        // Some trees have none.
+        let share = dice.below(4);
+        for leaf in 0..of.leaves().len() {
+            let features = numeric.iter().filter(|_| dice.below(4) < share);
+            let features: Vec<u32> = features.copied().collect();
+            if features.is_empty() {
+                continue;
+            }
+            let mut number = || (dice.unit() - 0.5) * [1.0, 0.0, 1e-9, 1e5][dice.below(4)];
+            let terms = features.into_iter().map(|feature| (feature, number())).collect();
+            model.linear.push(LinearLeaf { tree: tree as u32, leaf: leaf as u32, constant: number(), terms });
+        }
+    }
+    model
 }
 
 /// Values that ask the hard questions: missing, infinite, on borders and beside them.
@@ -221,7 +244,13 @@ pub fn naive_raw(model: &Model, row: &[f64], rounds: usize) -> Vec<f64> {
     (0..model.outputs())
         .map(|k| {
             let trees = model.trees.iter().skip(k).step_by(model.outputs()).take(rounds);
-            let sum = trees.fold(0.0, |sum, t| sum + t.leaves()[naive_leaf(t, &model.features, row) as usize].value);
+            let sum = trees.enumerate().fold(0.0, |sum, (round, t)| {
+                let (tree, leaf) = ((round * model.outputs() + k) as u32, naive_leaf(t, &model.features, row));
+                let linear = model.linear.iter().find(|of| (of.tree, of.leaf) == (tree, leaf)).map_or(f64::NAN, |of| {
+                    of.terms.iter().fold(of.constant, |sum, (feature, coefficient)| sum + coefficient * row[*feature as usize])
+                });
+                sum + if linear.is_finite() { linear } else { t.leaves()[leaf as usize].value }
+            });
             model.start[k] + model.scale * sum
         })
         .collect()

@@ -44,7 +44,8 @@ def tree(model: Model, tree: int = 0, *, depth: int | None = None, label: object
     -------
     altair.LayerChart
         Values are blue below the middle one and orange above it: of boosted trees in units of the raw score, the
-        learning rate included, of a forest in its prediction's.
+        learning rate included, of a forest in its prediction's. A leaf that is a linear function says its formula, and
+        has the colour of its plain value.
 
     Raises
     ------
@@ -95,14 +96,31 @@ def _class(model: Model, label: object) -> str:
 
 
 def _valued(model: Model, nodes: pl.DataFrame, label: object) -> pl.DataFrame:
-    """Nodes with one value: of a forest of classes the share of one."""
+    """Nodes with one value: of a forest of classes the share of one; and the formulas of linear leaves."""
     if model.learner != "forest":
         if label is not None:
             msg = "parameter `label`: it is for forests; a boosted tree adds to the score of one class"
             raise ValueError(msg)
-        return nodes.with_columns(right_categories=pl.lit(None, dtype=pl.List(pl.String)))
+        nodes = nodes.with_columns(right_categories=pl.lit(None, dtype=pl.List(pl.String)))
+        return nodes.with_columns(formula=_formulas(nodes)) if "coefficients" in nodes.columns else nodes
     at = _scores.class_names(model).index(_class(model, label)) if model.classes is not None else 0
     return nodes.with_columns(pl.col("value").list.get(at, null_on_oob=True))
+
+
+def _formulas(nodes: pl.DataFrame) -> pl.Series:
+    """What leaves are linear functions of, as text; null where they are none."""
+
+    def formula(constant: float | None, features: list[str] | None, coefficients: list[float] | None) -> str | None:
+        if constant is None or features is None or coefficients is None:
+            return None
+        terms = [
+            f"{'−' if by < 0 else '+'} {_chart.number(abs(by))}·{name}"
+            for name, by in zip(features, coefficients, strict=True)
+        ]
+        return " ".join([_chart.number(constant), *terms])
+
+    rows = nodes.select("constant", "linear_features", "coefficients").rows()
+    return pl.Series([formula(*row) for row in rows], dtype=pl.String)
 
 
 def _cut(nodes: list[dict[str, Any]], depth: int) -> tuple[list[dict[str, Any]], bool]:
@@ -194,11 +212,9 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
     boxes, links = [], []
     for node in nodes:
         split = node["left"] is not None
-        top = (
-            _chart.shorten(_question(node), 20)
-            if split
-            else ("… " if node["cut"] else "") + _chart.number(node["mean"])
-        )
+        formula = node.get("formula")
+        value = _chart.number(node["mean"]) if formula is None else _chart.shorten(formula, 20)
+        top = _chart.shorten(_question(node), 20) if split else ("… " if node["cut"] else "") + value
         x, y = float(node["depth"]), node["y"]
         box = {"x": x, "x2": x + _WIDE, "y": y - 0.36, "y2": y + 0.36, "middle": x + _WIDE / 2}
         box |= {"upper": y - 0.15, "lower": y + 0.17, "text": top, "rows": f"{node['count']:,} rows"}
@@ -208,6 +224,8 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
             "question": _question(node) if split else "",
             "gain": node["gain"],
         }
+        if "formula" in node:
+            box["formula"] = formula or ""
         boxes.append(box)
         for child, answer in zip((node["left"], node["right"]), _answers(node) if split else (), strict=False):
             below = by_number[child]
@@ -239,6 +257,8 @@ def _branching(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> 
             )
             layers.append(answers.encode(x=along("x2"), y=across("y2"), text="answer:N"))
     tooltip = [alt.Tooltip("question:N", title="asks"), "rows:N", "value:Q", "gain:Q"]
+    if "formula" in nodes[0]:
+        tooltip.append("formula:N")
     edges = {"x": along("x"), "x2": "x2:Q", "y": across("y"), "y2": "y2:Q", "tooltip": tooltip}
     frame = box.mark_rect(stroke="#666666", strokeWidth=0.8, cornerRadius=4)
     layers.append(
@@ -282,6 +302,7 @@ def _table(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> Any:
                 "value": value,
                 "text": _chart.number(value) if node["count"] else "",
                 "rows": f"{node['count']:,}",
+                **({"formula": node["formula"] or ""} if "formula" in node else {}),
             }
         )
     texts = [f"{i + 1}:  {_asked(question)}" for i, question in enumerate(questions)]
@@ -294,7 +315,7 @@ def _table(nodes: list[dict[str, Any]], title: str, unit: str, cut: str) -> Any:
             "across:N", sort=columns, title=f"answers to {', '.join(across)}", axis=alt.Axis(orient="top", labelAngle=0)
         ),
         y=alt.Y("down:N", sort=rows_axis, title=_heading(down), axis=alt.Axis(labels=down > 0, ticks=down > 0)),
-        tooltip=["down:N", "across:N", "value:Q", "rows:N"],
+        tooltip=["down:N", "across:N", "value:Q", "rows:N", *(["formula:N"] if "formula" in nodes[0] else [])],
     )
     values = [cell["value"] for cell in cells if cell["value"] is not None]
     color = _colour(values or [0.0], unit)

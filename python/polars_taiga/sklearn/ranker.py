@@ -102,6 +102,8 @@ class GbdtRanker(Gbdt):
         leaf_iterations: int | None = None,
         extra_trees: bool = False,
         random_strength: float | None = None,
+        leaf: Literal["constant", "linear"] | None = None,
+        linear_l2: float | None = None,
         row_sample: Literal["none", "bernoulli", "goss", "mvs", "bayesian"] | None = None,
         row_fraction: float | None = None,
         bagging_temperature: float | None = None,

@@ -291,6 +291,7 @@ impl Persisted for TargetEncoder {
     const INVALID: fn(String) -> Error = Error::Encoder;
     type Payload<'a> = EncoderPayload<'a>;
     type Extra = ();
+    type Last = ();
     const NO_EXTRA: () = ();
 
     fn contents(&self) -> Contents<'_, EncoderPayload<'_>, ()> {

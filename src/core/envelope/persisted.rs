@@ -2,7 +2,8 @@
 //!
 //! In an envelope stand, one behind the other: the payload; an extra, from the version that brought it on; the [`Provenance`], from
 //! [`Envelope::provenance`] on; the user's [`Metadata`], from [`Envelope::metadata`] on; the columns of structs, from [`Envelope::structs`]
-//! on; the [`Receipt`], from [`Envelope::receipt`] on; numbers, from [`Persisted::NUMBERS_SINCE`] on. A value is written in the oldest version that can hold it.
+//! on; the [`Receipt`], from [`Envelope::receipt`] on; numbers, from [`Persisted::NUMBERS_SINCE`] on; what comes last, from
+//! [`Persisted::LAST_SINCE`] on. A value is written in the oldest version that can hold it.
 
 use super::Envelope;
 use crate::error::{Error, Result};
@@ -59,6 +60,25 @@ pub trait Persisted: Sized + 'static {
         Ok(self)
     }
 
+    /// What stands behind the numbers; `()` for nothing.
+    type Last: Serialize + DeserializeOwned + Default;
+
+    /// The first version with it.
+    const LAST_SINCE: u32 = u32::MAX;
+
+    /// Returns what stands behind the numbers, which is written from [`Persisted::LAST_SINCE`] on.
+    fn last(&self) -> Self::Last {
+        Self::Last::default()
+    }
+
+    /// Takes what stood behind the numbers.
+    ///
+    /// # Errors
+    /// [`Persisted::INVALID`] where it does not fit the value.
+    fn with_last(self, _last: Self::Last) -> Result<Self> {
+        Ok(self)
+    }
+
     /// Returns what its bytes hold.
     fn contents(&self) -> Contents<'_, Self::Payload<'_>, Self::Extra>;
 
@@ -96,6 +116,9 @@ pub trait Persisted: Sized + 'static {
                 if v >= Self::NUMBERS_SINCE {
                     let numbers = self.numbers();
                     let size = size + metadata.map_or(0, str::len) + 8 * numbers.len();
+                    if v >= Self::LAST_SINCE {
+                        return Self::ENVELOPE.seal(v, &(payload, behind, numbers, self.last()), size);
+                    }
                     return Self::ENVELOPE.seal(v, &(payload, behind, numbers), size);
                 }
                 Self::ENVELOPE.seal(v, &(payload, behind), size + metadata.map_or(0, str::len))
@@ -163,16 +186,20 @@ pub trait Persisted: Sized + 'static {
     /// As [`Persisted::open`].
     fn open_with_receipt(version: u32, payload: &[u8]) -> Result<Self> {
         type Behind<'a, V> = (<V as Persisted>::Extra, Provenance, Option<&'a str>, Vec<StructColumn>, Option<[u8; 32]>);
-        type Parts<'a, V> = (<V as Persisted>::Payload<'static>, Behind<'a, V>, Vec<f64>);
-        let read: std::result::Result<Parts<'_, Self>, String> = match version >= Self::NUMBERS_SINCE {
-            true => Self::ENVELOPE.read(payload),
-            false => Self::ENVELOPE.read(payload).map(|(payload, behind)| (payload, behind, vec![])),
+        type Parts<'a, V> = (<V as Persisted>::Payload<'static>, Behind<'a, V>, Vec<f64>, <V as Persisted>::Last);
+        let read: std::result::Result<Parts<'_, Self>, String> = match version {
+            v if v >= Self::LAST_SINCE => Self::ENVELOPE.read(payload),
+            v if v >= Self::NUMBERS_SINCE => {
+                Self::ENVELOPE.read(payload).map(|(p, behind, numbers)| (p, behind, numbers, Self::Last::default()))
+            }
+            _ => Self::ENVELOPE.read(payload).map(|(p, behind)| (p, behind, vec![], Self::Last::default())),
         };
-        let (payload, (extra, provenance, text, structs, receipt), numbers) = read.map_err(Self::INVALID)?;
+        let (payload, (extra, provenance, text, structs, receipt), numbers, last) = read.map_err(Self::INVALID)?;
         let metadata = text.map(Metadata::new).transpose()?;
         let receipt = receipt.map(Receipt::from_bytes);
         let value = Self::from_contents(payload, extra, Provenance { metadata, structs, receipt, ..provenance })?;
-        if version >= Self::NUMBERS_SINCE { value.with_numbers(numbers) } else { Ok(value) }
+        let value = if version >= Self::NUMBERS_SINCE { value.with_numbers(numbers)? } else { value };
+        if version >= Self::LAST_SINCE { value.with_last(last) } else { Ok(value) }
     }
 }
 

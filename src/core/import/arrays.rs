@@ -130,6 +130,7 @@ impl TreeIn {
             values: self.values,
             weights: self.weights,
             counts: self.counts,
+            linear: Default::default(),
         })
     }
 }

@@ -238,7 +238,15 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
         let tests = splits.iter().rev().map(|split| tests.of(split)).collect::<std::result::Result<Vec<_>, _>>().map_err(fail)?;
         let values = tree.leaf_values.into_iter().map(|x| scale * x).collect();
         let counts = tree.leaf_weights.iter().map(|w| w.round() as u32).collect();
-        trees.push(ForeignTree { shape: Shape::Symmetric(tests), output: 0, width, values, weights: tree.leaf_weights, counts });
+        trees.push(ForeignTree {
+            shape: Shape::Symmetric(tests),
+            output: 0,
+            width,
+            values,
+            weights: tree.leaf_weights,
+            counts,
+            linear: Default::default(),
+        });
     }
     for (t, root) in branching.into_iter().enumerate() {
         trees.push(branching_tree(root, width, scale, &mut tests).map_err(|what| wrong(format!("tree {t}: {what}")))?);
@@ -286,7 +294,7 @@ fn branching_tree(root: NodeIn, width: usize, scale: f64, tests: &mut Tests<'_>)
         }
     }
     let counts = weights.iter().map(|w| w.round() as u32).collect();
-    Ok(ForeignTree { shape: Shape::Branching(nodes), output: 0, width, values, weights, counts })
+    Ok(ForeignTree { shape: Shape::Branching(nodes), output: 0, width, values, weights, counts, linear: Default::default() })
 }
 
 /// A statistic, as our model has it.

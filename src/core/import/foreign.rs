@@ -16,6 +16,7 @@ use crate::model::Feature;
 use crate::model::from_json::{LabelIn, labels};
 use crate::numerics::city;
 use crate::provenance::Provenance;
+use crate::tree::linear::LinearLeaf;
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use crate::tree::params::Policy;
 use std::collections::HashMap;
@@ -106,6 +107,15 @@ pub struct ForeignTree {
     pub weights: Vec<f64>,
     /// Of each leaf the number of its rows; empty where that is not told.
     pub counts: Vec<u32>,
+    /// Of each leaf, by its number, its linear function of columns, where it has one; such a tree is of width 1.
+    pub linear: HashMap<usize, ForeignLinear>,
+}
+
+/// The linear function of columns that a leaf is: a constant, and by what their values are multiplied, the columns ascending.
+#[derive(Clone, Debug)]
+pub struct ForeignLinear {
+    pub constant: f64,
+    pub terms: Vec<(u32, f64)>,
 }
 
 impl ForeignTree {
@@ -202,7 +212,7 @@ impl Foreign {
         let outputs = self.start.len();
         let mut choices = self.choices()?;
         let mut by_output: Vec<Vec<Tree>> = vec![vec![]; outputs];
-        let mut is_symmetric = true;
+        let (mut is_symmetric, mut linear) = (true, vec![]);
         for (t, tree) in std::mem::take(&mut self.trees).into_iter().enumerate() {
             let wrong = |what: String| fault(library, format!("tree {t}: {what}"));
             is_symmetric &= matches!(tree.shape, Shape::Symmetric(_));
@@ -212,7 +222,14 @@ impl Foreign {
             let (shape, order) = choices.shape(&self.columns, &tree).map_err(wrong)?;
             for place in 0..tree.width {
                 let made = with_leaves(&shape, &order, &tree, place).map_err(wrong)?;
-                by_output[tree.output + place].push(made);
+                let output = tree.output + place;
+                // Trees come round after round.
+                let number = by_output[output].len() * outputs + output;
+                for (leaf, of) in order.iter().enumerate().filter_map(|(leaf, of)| Some((leaf, tree.linear.get(of)?))) {
+                    let ForeignLinear { constant, terms } = of.clone();
+                    linear.push(LinearLeaf { tree: number as u32, leaf: leaf as u32, constant, terms });
+                }
+                by_output[output].push(made);
             }
         }
         let rounds = by_output.iter().map(Vec::len).max().unwrap_or(0);
@@ -225,6 +242,7 @@ impl Foreign {
         for _ in 0..rounds {
             trees.extend(by_output.iter_mut().map(|own| own.next().unwrap_or_else(ForeignTree::nothing)));
         }
+        linear.sort_by_key(|leaf| (leaf.tree, leaf.leaf));
         let (labels, provenance) = (self.labels(told.classes)?, self.provenance()?);
         let mut params = self.params;
         params.loss = self.loss;
@@ -245,6 +263,7 @@ impl Foreign {
             scale: 1.0,
             units: Units::ONE,
             trees,
+            linear,
             rows: self.rows,
             history: None,
             provenance,

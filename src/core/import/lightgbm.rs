@@ -3,9 +3,10 @@
 //! Rows go left where their f64 is not larger than the threshold, and categories whose bit is set. What is missing is told at each node: NaN,
 //! which goes to a side; NaN and all that is as good as zero, which do; or nothing, and NaN counts as 0. What is as good as zero is 0 to it
 //! before it compares, so a threshold among these parts all of them from the others. Sums are of f64s in the order of the
-//! trees, as ours, so scores are equal in every bit.
+//! trees, as ours, so scores are equal in every bit. So are the linear functions of a row's values that leaves may be (`linear_tree`), which
+//! count as here where a value is NaN; where one is infinite, a leaf has its plain value here, and an infinite one or none there.
 
-use super::foreign::{Foreign, ForeignColumn, ForeignTree, Predicts, RawNode, Shape, Test};
+use super::foreign::{Foreign, ForeignColumn, ForeignLinear, ForeignTree, Predicts, RawNode, Shape, Test};
 use super::{Imported, Told, fault};
 use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
@@ -199,9 +200,6 @@ fn child(nodes: usize, to: i64) -> usize {
 }
 
 fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::result::Result<ForeignTree, String> {
-    if fields.number::<u8>("is_linear")?.unwrap_or(0) != 0 {
-        return Err("its leaves are linear (linear_tree=true), and leaves here are numbers".into());
-    }
     let leaves = fields.number::<usize>("num_leaves")?.ok_or("it has no num_leaves")?;
     let values: Vec<f64> = fields.list("leaf_value")?;
     if values.len() != leaves || leaves == 0 {
@@ -271,6 +269,43 @@ fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::res
     let counts = fields.list::<u32>("leaf_count")?;
     let counts = if counts.len() == leaves { counts } else { vec![] };
     let weights = fields.list::<f64>("leaf_weight")?;
-    let values = values.into_iter().map(by).collect();
-    Ok(ForeignTree { shape: Shape::Branching(nodes), output, width: 1, values, weights, counts })
+    let (linear, constants) =
+        if fields.number::<u8>("is_linear")?.unwrap_or(0) != 0 { linear(fields, &values, &by)? } else { Default::default() };
+    let mut values: Vec<f64> = values.into_iter().map(by).collect();
+    constants.into_iter().for_each(|(leaf, constant)| values[leaf] = constant);
+    Ok(ForeignTree { shape: Shape::Branching(nodes), output, width: 1, values, weights, counts, linear })
+}
+
+/// Leaves by their numbers.
+type ByLeaf<T> = HashMap<usize, T>;
+
+/// Reads the linear functions of a tree's leaves, and the values of those that are functions of nothing: what is told beside as the value of a
+/// leaf is that of rows with a missing value, of which these know none.
+fn linear(
+    fields: &Fields<'_>,
+    values: &[f64],
+    by: impl Fn(f64) -> f64,
+) -> std::result::Result<(ByLeaf<ForeignLinear>, ByLeaf<f64>), String> {
+    let (constants, counts): (Vec<f64>, Vec<usize>) = (fields.list("leaf_const")?, fields.list("num_features")?);
+    let (columns, coefficients): (Vec<u32>, Vec<f64>) = (fields.list("leaf_features")?, fields.list("leaf_coeff")?);
+    if values.len() == 1 && constants.is_empty() && counts.is_empty() {
+        return Ok(Default::default());
+    }
+    if constants.len() != values.len() || counts.len() != values.len() {
+        return Err(format!("{} constants and {} numbers of features of {} leaves", constants.len(), counts.len(), values.len()));
+    }
+    let told = counts.iter().try_fold(0usize, |sum, count| sum.checked_add(*count));
+    if told != Some(columns.len()) || columns.len() != coefficients.len() {
+        return Err(format!("its linear leaves have {} features and {} coefficients", columns.len(), coefficients.len()));
+    }
+    let (mut functions, mut plain) = (HashMap::new(), HashMap::new());
+    let mut terms = columns.into_iter().zip(coefficients).map(|(column, coefficient)| (column, by(coefficient)));
+    for (leaf, (constant, count)) in constants.into_iter().zip(counts).enumerate() {
+        let constant = by(constant);
+        match count {
+            0 => drop(plain.insert(leaf, constant)),
+            _ => drop(functions.insert(leaf, ForeignLinear { constant, terms: terms.by_ref().take(count).collect() })),
+        }
+    }
+    Ok((functions, plain))
 }

@@ -439,6 +439,7 @@ impl TreeIn {
             values,
             weights,
             counts: vec![],
+            linear: Default::default(),
         })
     }
 }

@@ -37,6 +37,7 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["lambdarank_norm", "lambdarank_normalization"], &["rank_normalize"]),
     (&["boost", "booster", "boosting_type"], &["boosting"]),
     (&["rate_drop"], &["drop_rate"]),
+    (&["linear_lambda"], &["linear_l2"]),
     (&["normalize_type"], &["normalize"]),
     (&["grow_policy"], &["policy"]),
     (&["max_depth"], &["depth"]),
@@ -223,7 +224,8 @@ const NOTES: &[(&[&str], &str)] = &[
     (&["reg_sqrt"], "transform the target: pl.col(\"y\").sqrt() as the first argument"),
     (&["target_border"], "make the target Boolean: pl.col(\"y\") > border as the first argument"),
     (&["fair_c"], "there is no Fair loss; loss=\"huber\" is near it"),
-    (&["linear_tree", "linear_trees", "linear_lambda"], "leave it out: leaves are constants"),
+    (&["linear_tree", "linear_trees"], "leaf=\"linear\" of fit_gbdt makes leaves linear functions"),
+    (&["linear_lambda", "linear_l2", "leaf"], "leave it out: leaves are linear functions under leaf=\"linear\" of fit_gbdt alone"),
     (&["xgboost_dart_mode"], "normalize=\"tree\" is XGBoost's"),
     (
         &["drop_rate", "rate_drop", "max_drop", "skip_drop", "uniform_drop", "one_drop", "normalize_type", "drop_seed"],

@@ -74,6 +74,8 @@ pub struct Shard {
     leaf: Vec<Array<u16>>,
     /// `[output][leaf]`
     leaf_values: Vec<Vec<f32>>,
+    /// `[output][row]`: values of the rows' own, in place of those of their leaves; empty where they have none.
+    row_values: Vec<Vec<f32>>,
     /// Whether rows note the node that they are in ([`levels`]), in `leaf`, and are not listed.
     by_node: bool,
     pub lists: [Array<u32>; 2],
@@ -174,6 +176,7 @@ impl Shard {
             bag: None,
             leaf: (0..outputs).map(|_| Array::zeroed("the leaves of a fit's rows", own, spill)).collect::<Result<_>>()?,
             leaf_values: vec![vec![]; outputs],
+            row_values: vec![vec![]; outputs],
             by_node: false,
             lists: [list()?, list()?],
             nodes: vec![],

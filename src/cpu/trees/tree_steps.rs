@@ -13,7 +13,8 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GroupId, GroupSteps, LeafSteps, LeafSums, OutputRules, SpreadSteps, TreeRequest, TreeSteps, mean_square,
+    Begun, DropoutSteps, GroupId, GroupSteps, LeafRows, LeafSteps, LeafSums, OutputRules, RowSteps, SpreadSteps, TreeRequest, TreeSteps,
+    mean_square,
 };
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -214,6 +215,29 @@ impl SpreadSteps for CpuTrees<'_> {
     }
 }
 
+impl RowSteps for CpuTrees<'_> {
+    fn leaf_rows(&mut self, loss: &dyn Loss, output: usize) -> Result<LeafRows> {
+        let count = self.row_shards().len();
+        let derivatives = self.pool.step(|t| (t < count).then(|| write(&self.shards[t]).derivatives(loss, output)));
+        let derivatives: Vec<_> = derivatives.into_iter().flatten().collect();
+        let shards: Vec<_> = self.row_shards().iter().map(read).collect();
+        let mut rows = LeafRows::default();
+        for batch in 0..self.rows.div_ceil(BATCH) {
+            let (of, local) = (batch % count, batch / count);
+            let range = local * BATCH..shards[of].rows.min((local + 1) * BATCH);
+            rows.leaf.extend_from_slice(&shards[of].leaves_of(output)[range.clone()]);
+            rows.gradient.extend_from_slice(&derivatives[of].0[range.clone()]);
+            rows.hessian.extend_from_slice(&derivatives[of].1[range]);
+        }
+        Ok(rows)
+    }
+
+    fn set_row_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
+        self.pool.step(|t| write(&self.shards[t]).set_row_values(output, values));
+        Ok(())
+    }
+}
+
 impl TreeSteps for CpuTrees<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
@@ -228,6 +252,10 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
+        Some(self)
+    }
+
+    fn row_values(&mut self) -> Option<&mut dyn RowSteps> {
         Some(self)
     }
 

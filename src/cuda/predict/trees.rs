@@ -22,13 +22,17 @@ use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::model::entries::{Entries, Key, KeyPart};
+use taiga_core::learners::boosting::model::plan::linear::LinearPlan;
 use taiga_core::learners::boosting::model::plan::parts::SlotPart;
 
 const THREADS: usize = 256;
 /// Rows of a thread, `ROWS` there.
 const ROWS: usize = 4;
 
-kernel_structs! { CodeTest, BoostedTree }
+kernel_structs! { CodeTest, BoostedTree, LinearValue, LinearTerm }
+
+/// Where no leaf of a tree is a linear function, `ALL_CONSTANT` there.
+const ALL_CONSTANT: u32 = u32::MAX;
 
 /// A model on a GPU, to be applied many times, from several threads at once.
 pub struct DevicePredictor {
@@ -41,9 +45,49 @@ pub struct DevicePredictor {
     tests: CudaSlice<CodeTest>,
     children: CudaSlice<u32>,
     values: CudaSlice<f64>,
+    linear: Option<DeviceLinear>,
     start: CudaSlice<f64>,
     outputs: usize,
     scale: f64,
+}
+
+/// The leaves of a model that are linear functions.
+struct DeviceLinear {
+    /// The columns that they read.
+    columns: Vec<usize>,
+    /// Of each tree the place of its first leaf, or [`ALL_CONSTANT`].
+    trees: CudaSlice<u32>,
+    leaves: CudaSlice<LinearValue>,
+    terms: CudaSlice<LinearTerm>,
+}
+
+impl DeviceLinear {
+    /// Copies them to the GPU; nothing where there are none.
+    fn new(queue: &Queue, plan: &LinearPlan) -> Result<Option<DeviceLinear>> {
+        if plan.trees.is_empty() {
+            return Ok(None);
+        }
+        let trees: Vec<u32> = plan.trees.iter().map(|first| first.unwrap_or(ALL_CONSTANT)).collect();
+        let leaves: Vec<LinearValue> =
+            plan.leaves.iter().map(|leaf| LinearValue { constant: leaf.constant, first: leaf.first, end: leaf.end }).collect();
+        let terms: Vec<LinearTerm> =
+            plan.terms.iter().map(|term| LinearTerm { coefficient: term.coefficient, slot: term.slot, unused: 0 }).collect();
+        Ok(Some(DeviceLinear {
+            columns: plan.columns.clone(),
+            trees: upload(queue, "a model", &trees)?,
+            leaves: upload(queue, "a model", &leaves)?,
+            terms: upload(queue, "a model", &terms)?,
+        }))
+    }
+
+    /// Brings the values of `rows` rows to the GPU, `[column][row]`.
+    fn read(&self, queue: &Queue, columns: &[&Column<'_>], rows: usize) -> Result<CudaSlice<f64>> {
+        let mut values = vec![0.0; self.columns.len() * rows];
+        for (column, values) in self.columns.iter().zip(values.chunks_exact_mut(rows.max(1))) {
+            columns[*column].read_f64(0, values);
+        }
+        upload(queue, "values", &values)
+    }
 }
 
 enum CodeSlot {
@@ -129,6 +173,7 @@ impl DevicePredictor {
             tests: upload(&queue, "a model", &tests.collect::<Vec<_>>())?,
             children: upload(&queue, "a model", parts.children.as_flattened())?,
             values: upload(&queue, "a model", &parts.values)?,
+            linear: DeviceLinear::new(&queue, &parts.linear)?,
             start: queue.copy_of("a model", &model.start)?,
             outputs: model.outputs(),
             scale: model.scale,
@@ -145,7 +190,8 @@ impl DevicePredictor {
 
     fn room(&self, queue: &Queue, rows: usize, raw: usize) -> Result<CudaSlice<u8>> {
         let codes = self.slots.len() * Self::stride(rows);
-        queue.check_memory("predicting", (codes + rows * (raw + 8 * self.outputs)) as u64)?;
+        let values = self.linear.as_ref().map_or(0, |linear| linear.columns.len());
+        queue.check_memory("predicting", (codes + rows * (raw + 8 * (self.outputs + values))) as u64)?;
         let mut out = queue.alloc::<u8>("codes", codes)?;
         // What lies between the last row and the next slot is read along with the last rows.
         let (stride, behind) = (Self::stride(rows), Self::stride(rows) - rows);
@@ -199,6 +245,29 @@ impl DevicePredictor {
         Ok(out)
     }
 
+    /// Adds up trees some of whose leaves are linear functions, in the end or after each of some `rounds`; does not wait.
+    fn sum_linear(
+        &self,
+        queue: &Queue,
+        (linear, columns): (&DeviceLinear, &[&Column<'_>]),
+        codes: &CudaSlice<u8>,
+        (rows, rounds): (usize, usize),
+    ) -> Result<CudaSlice<f64>> {
+        let values = linear.read(queue, columns, rows)?;
+        let kernel = queue.gpu().kernel(PREDICT, "predict_linear_trees")?;
+        let mut out = queue.alloc::<f64>("predictions", rows * rounds.max(1) * self.outputs)?;
+        let (n, stride, trees, outputs) = (rows as u64, Self::stride(rows) as u64, self.tree_count as u32, self.outputs as u32);
+        let (blocks, rounds) = (rows.div_ceil(THREADS * ROWS) as u32, rounds as u32);
+        // SAFETY: the arguments are those of `predict_linear_trees`: codes as for `predict_trees`, a value of each row and column that terms
+        // name, and room for each row, output and, where they are told, round.
+        unsafe {
+            launch!(queue, kernel, grid(blocks, THREADS as u32, 0);
+                &n, &stride, codes, &self.trees, &trees, &outputs, &self.tests, &self.children, &self.values, &linear.trees,
+                &linear.leaves, &linear.terms, &values, &self.start, &self.scale, &rounds, &mut out)?;
+        }
+        Ok(out)
+    }
+
     /// [`Predictor::raw`] on the GPU; `columns` as [`Predictor::bind`] gives them.
     ///
     /// # Errors
@@ -208,7 +277,11 @@ impl DevicePredictor {
         if rows == 0 {
             return Ok(vec![vec![]; self.outputs]);
         }
-        let sums = self.sum(queue, &self.codes(queue, columns, rows)?, rows)?;
+        let codes = self.codes(queue, columns, rows)?;
+        let sums = match &self.linear {
+            Some(linear) => self.sum_linear(queue, (linear, columns), &codes, (rows, 0))?,
+            None => self.sum(queue, &codes, rows)?,
+        };
         let mut out = vec![0.0; rows * self.outputs];
         queue.download(&sums, bytes_of_mut(&mut out))?;
         if self.outputs == 1 {
@@ -224,9 +297,10 @@ impl DevicePredictor {
     /// [`taiga_core::Error::Device`].
     ///
     /// # Panics
-    /// For a model with categorical features.
+    /// For a model with categorical features, or with leaves that are linear functions.
     pub fn raw_on_device(&self, queue: &Queue, columns: &[DeviceColumn]) -> Result<CudaSlice<f64>> {
         assert!(self.entries.is_empty(), "numeric features");
+        assert!(self.linear.is_none(), "leaves that are numbers");
         let rows = columns.first().map_or(0, |c| c.rows());
         let (mut out, stride) = (self.room(queue, rows, 0)?, Self::stride(rows));
         let mut missing = queue.zeros::<u32>("a flag", 1)?;
@@ -237,6 +311,21 @@ impl DevicePredictor {
             }
         }
         self.sum(queue, &out, rows)
+    }
+
+    /// Adds up the trees, round after round; does not wait.
+    fn sum_staged(&self, queue: &Queue, codes: &CudaSlice<u8>, (rows, rounds): (usize, usize)) -> Result<CudaSlice<f64>> {
+        let kernel = queue.gpu().kernel(PREDICT, "predict_staged")?;
+        let mut found = queue.alloc::<f64>("predictions", rows * rounds * self.outputs)?;
+        let (n, stride, rounds, outputs) = (rows as u64, Self::stride(rows) as u64, rounds as u32, self.outputs as u32);
+        let blocks = rows.div_ceil(THREADS * ROWS) as u32;
+        // SAFETY: the arguments are those of `predict_staged`: codes as for `predict_trees`, and room for each row, round and output.
+        unsafe {
+            launch!(queue, kernel, grid(blocks, THREADS as u32, 0);
+                &n, &stride, codes, &self.trees, &rounds, &outputs, &self.tests, &self.children, &self.values, &self.start, &self.scale,
+                &mut found)?;
+        }
+        Ok(found)
     }
 
     /// [`Predictor::staged`] on the GPU.
@@ -251,16 +340,10 @@ impl DevicePredictor {
         }
         queue.check_memory("predictions after every round", (each * self.outputs * 8) as u64)?;
         let codes = self.codes(queue, columns, rows)?;
-        let kernel = queue.gpu().kernel(PREDICT, "predict_staged")?;
-        let mut found = queue.alloc::<f64>("predictions", each * self.outputs)?;
-        let (n, stride, rounds, outputs) = (rows as u64, Self::stride(rows) as u64, rounds as u32, self.outputs as u32);
-        let blocks = rows.div_ceil(THREADS * ROWS) as u32;
-        // SAFETY: the arguments are those of `predict_staged`: codes as for `predict_trees`, and room for each row, round and output.
-        unsafe {
-            launch!(queue, kernel, grid(blocks, THREADS as u32, 0);
-                &n, &stride, &codes, &self.trees, &rounds, &outputs, &self.tests, &self.children, &self.values, &self.start, &self.scale,
-                &mut found)?;
-        }
+        let found = match &self.linear {
+            Some(linear) => self.sum_linear(queue, (linear, columns), &codes, (rows, rounds))?,
+            None => self.sum_staged(queue, &codes, (rows, rounds))?,
+        };
         let of_output = |output: usize| {
             let mut out = vec![0.0; each];
             queue.download(&found.slice(output * each..(output + 1) * each), bytes_of_mut(&mut out))?;

@@ -64,6 +64,7 @@ fn model(symmetric: bool, r: Random) -> Model {
         scale: 1.0,
         units: Units::default(),
         trees: (0..TREES).map(tree).collect(),
+        linear: vec![],
         rows: 1,
         history: None,
         provenance: Default::default(),

@@ -180,6 +180,11 @@ impl<'a> CategoricalFeatures<'a> {
         Ok(translated)
     }
 
+    /// Returns of each feature the column whose numbers it has, where it is no question about categories.
+    pub fn columns_of_numbers(&self) -> Vec<Option<u32>> {
+        self.origins.iter().map(|origin| if let Origin::Column(column) = origin { Some(*column) } else { None }).collect()
+    }
+
     /// Returns a statistic, by its place in the list.
     pub fn ctr(&self, index: usize) -> &Ctr {
         &self.ctrs[index]

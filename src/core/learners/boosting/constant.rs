@@ -96,6 +96,7 @@ fn constant_on(input: &Input<'_>, params: &BoostingParams) -> Result<Model> {
         scale: 1.0,
         units: Units::default(),
         trees: vec![],
+        linear: vec![],
         rows: training.rows.len() as u64,
         history: None,
         provenance: Provenance::default(),

@@ -31,6 +31,8 @@ pub struct FitOptions<'a> {
     /// Where the numeric columns are not values but codes already ([`CodedTable`](super::coded_table::CodedTable)): what they are coded by.
     /// Columns that are not among these can't split.
     pub coded: Option<&'a [(u32, CodedFeature)]>,
+    /// The table's columns as values, where those of the table are codes and leaves are linear functions of values; those of categories are not read.
+    pub values: Option<&'a [Column<'a>]>,
     /// The rows that the numeric features of the table are of, where other processes have the others: each makes the same fit, of the same
     /// target, weights and categories of all rows, and comes to the same model. None where the features are of all rows.
     pub own: Option<OwnRows<'a>>,
@@ -243,8 +245,11 @@ pub fn replay(
 /// Returns the trees of a model, `[round][output]`, with the leaves of a fit's `own` rows, and values in units of `units`.
 ///
 /// # Errors
-/// [`Error::Memory`]; where a tree has more leaves than one of a fit.
+/// [`Error::Memory`]; where a tree has more leaves than one of a fit, or leaves that are linear functions.
 pub fn given_trees(model: &Model, rows: (&Input<'_>, &OwnRows<'_>), units: &[f64]) -> Result<Vec<Vec<GivenTree>>> {
+    if !model.linear.is_empty() {
+        return Err(differs("it has leaves that are linear functions, which boosting=\"dart\" can't leave out".into()));
+    }
     if model.trees.iter().any(|tree| tree.leaves().len() > 1 << 16) {
         return Err(differs("it has trees of more than 65,536 leaves, which boosting=\"dart\" can't leave out".into()));
     }

@@ -7,8 +7,11 @@
 use super::coded_table::CodedTable;
 use super::continued::FitOptions;
 use super::fit::threads;
+use super::linear_leaves;
 use super::model::Model;
 use super::params::BoostingParams;
+use crate::column::Column;
+use crate::column::select::OwnedColumn;
 use crate::dataset::folds::{Fold, Folds};
 use crate::dataset::{Input, Monitor};
 use crate::error::{Error, Result};
@@ -160,7 +163,10 @@ fn fit_fold(
         eval_train: params.eval_train.filter(|_| measures),
         ..params.clone()
     };
-    let options = FitOptions { coded: Some(table.coded()), ..FitOptions::default() };
+    let is_linear = params.has_linear_leaves();
+    let values = linear_leaves::values_of(if is_linear { &table.input().features } else { &[] }, &rows.rows)?;
+    let values: Vec<Column<'_>> = values.iter().map(OwnedColumn::column).collect();
+    let options = FitOptions { coded: Some(table.coded()), values: is_linear.then_some(&values), ..FitOptions::default() };
     let model = fit(&rows.input(), params, &options, monitor)?;
     // Those of weight 0 are counted, as in any fit.
     Ok(FoldModel { model: Model { rows: count as u64, ..model }, training: count, tested })

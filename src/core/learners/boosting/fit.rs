@@ -6,6 +6,7 @@ use super::categorical_features::CategoricalFeatures;
 use super::continued::{self, FitOptions};
 use super::dropout::{self, DropRules, DropSchedule, Dropouts};
 use super::finish::{UsedFeatures, finish};
+use super::linear_leaves::{self, LinearLeaves};
 use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
 use super::params::BoostingParams;
@@ -21,7 +22,8 @@ use super::units::settle;
 use super::untold_rounds::fit_untold;
 use super::{needed, prepare};
 use crate::collective::RowShard;
-use crate::column::FeatureType;
+use crate::column::select::OwnedColumn;
+use crate::column::{Column, FeatureType};
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
 use crate::dataset::own_rows::WholeBlocks;
@@ -40,6 +42,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use crate::quantize::CodedFeature;
 use crate::tree::Tree;
+use crate::tree::linear::LinearLeaf;
 use crate::tree::params::{SplitParams, TreeParams};
 use std::sync::Arc;
 
@@ -81,6 +84,7 @@ fn fit_own(
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
     options.check_batches()?;
+    linear_leaves::check_rows(params, options, own)?;
     let rows = checks::check_table_of(input, own.count, options.batched())?;
     let threads = threads(params, own.count, input.features.len());
     let pool = ThreadPool::of_fit(threads, monitor.may_wait() || !own.is_whole())?;
@@ -114,7 +118,9 @@ pub(super) fn fit_on(
         let among = options.own.map(|own| own.among(&rows));
         let counted = Counted::of_own(input, &own, rows)?;
         let batches = options.batches.map(|batches| batches.of_rows(&counted.rows));
-        let options = &FitOptions { own: among, batches, ..*options };
+        let values = linear_leaves::values_of(options.values.unwrap_or_default(), &counted.rows)?;
+        let values: Vec<Column<'_>> = values.iter().map(OwnedColumn::column).collect();
+        let options = &FitOptions { own: among, batches, values: options.values.map(|_| &values[..]), ..*options };
         let table = counted.input();
         checks::check_rows(counted.rows.len(), table.held_out, &table.target_name)?;
         let rows = input.target.rows() - input.held_out_rows();
@@ -168,6 +174,7 @@ impl CheckedTarget {
         check_positions(params.loss, kind, input.loss_columns.positions.is_some())?;
         check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
         check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
+        linear_leaves::check(params, raw_loss.as_ref())?;
         let shares_trees = params.shares_trees(raw_loss.as_ref())?;
         let reserved = needed::reserve(pool, input, params, outputs, here, options.spill().is_some())?;
         let values = target::target_numbers(input, options.spill(), &|y| raw_loss.check_target(y))?;
@@ -328,6 +335,7 @@ impl<'a> PreparedFit<'a> {
             unit: s.unit,
             gradient: prepare::gradient_unit(loss.as_ref(), s.unit),
             factor: s.factor,
+            linear_l2: params.linear_l2.unwrap_or(0.0) / (data.weight_unit * s.factor),
             split: {
                 let split = tree_params.split.in_units(prepare::gradient_unit(loss.as_ref(), s.unit), data.weight_unit * s.factor);
                 // The derivatives of leaves that are refitted have nothing of their values.
@@ -458,6 +466,7 @@ impl<'a> PreparedFit<'a> {
         };
         // Its arrays are there now, and count by themselves.
         drop(reserved);
+        let linear = params.has_linear_leaves().then(|| LinearLeaves::new(options.values.unwrap_or(&input.features)));
         let rounds = Rounds {
             params,
             tree_params: &tree_params,
@@ -465,6 +474,7 @@ impl<'a> PreparedFit<'a> {
             units: &units,
             shared: shared.as_deref(),
             measured: measured.as_ref(),
+            linear: linear.as_ref(),
             first: prior.rounds,
             last: prior.last,
             rows: (rows - input.held_out_rows()) as u64,
@@ -547,9 +557,9 @@ struct Finished<'a> {
 impl Finished<'_> {
     /// Returns the model of the trees of some rounds.
     fn model(&self, done: Boosted, from: &CategoricalFeatures<'_>) -> Model {
-        let Boosted { mut trees, gains, history, factors, .. } = done;
+        let Boosted { mut trees, mut linear, gains, history, factors, .. } = done;
         let (input, units) = (self.input, self.units);
-        let scale = common_scale(&mut trees, self.start.len(), units);
+        let scale = common_scale(&mut trees, &mut linear, self.start.len(), units);
         let units = match units {
             [one] if !self.shares_trees => settle(&mut trees, &gains, one.gradient, self.weight_unit * one.factor),
             _ => settle(&mut trees, &gains, 1.0, self.weight_unit),
@@ -573,6 +583,7 @@ impl Finished<'_> {
             scale,
             units,
             trees,
+            linear,
             rows: self.rows,
             history,
             provenance: Provenance::default(),
@@ -581,10 +592,12 @@ impl Finished<'_> {
 }
 
 /// Brings leaf values of several targets into one unit, and returns it.
-fn common_scale(trees: &mut [Tree], outputs: usize, units: &[OutputUnits]) -> f64 {
+fn common_scale(trees: &mut [Tree], linear: &mut [LinearLeaf], outputs: usize, units: &[OutputUnits]) -> f64 {
     let scale = units.iter().map(|u| u.unit).fold(0.0, f64::max);
+    let unit_of = |tree: usize| units[(tree % outputs).min(units.len() - 1)].unit;
+    linear.iter_mut().for_each(|leaf| leaf.rescale(unit_of(leaf.tree as usize) / scale));
     for (i, tree) in trees.iter_mut().enumerate() {
-        let unit = units[(i % outputs).min(units.len() - 1)].unit;
+        let unit = unit_of(i);
         if unit != scale {
             tree.leaves_mut().iter_mut().for_each(|leaf| leaf.rescale(unit / scale));
         }

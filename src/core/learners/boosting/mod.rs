@@ -12,6 +12,7 @@ mod finish;
 mod fit;
 pub mod layout;
 mod leaf_values;
+pub mod linear_leaves;
 mod measured;
 pub mod model;
 mod monotone;

@@ -40,6 +40,8 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     // Bounds of times; rows by time with their ties, and what they are sorted by.
     let times = if input.loss_columns.times.is_given() { 16 + if params.loss == LossKind::Cox { 64 } else { 8 } } else { 0 };
     let stays = product(&[rows, questions(input, params) + orders + times + if any { 5 } else { 0 }]);
+    // Each row's leaf, its derivatives twice and its value twice, where leaves are functions of rows.
+    let functions = if params.has_linear_leaves() { product(&[rows, 2 + 16 + 8]) } else { 0 };
     let watched = product(&[measured, 16 + 16 * outputs]);
     // The first of several sets of scores is copied before it is dropped.
     let copied = if sets > 1 { 4 * outputs } else { 0 };
@@ -59,7 +61,7 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
         (true, false) => product(&[rows, dealt]),
         (true, true) => product(&[rows, sum(&[4 + weight, scores])]),
     };
-    sum(&[stays, watched, making.max(borders).max(dealing)])
+    sum(&[stays, functions, watched, making.max(borders).max(dealing)])
 }
 
 /// Reserves what a fit takes until its device has its rows: targets, weights, scores, samples for borders, orders of rows.

@@ -53,6 +53,16 @@ pub enum Boosting {
     Dart,
 }
 
+/// What the leaves of trees are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LeafKind {
+    /// Numbers.
+    Constant,
+    /// Linear functions of the numeric columns on the path to the leaf ([`linear_leaves`](super::linear_leaves)).
+    Linear,
+}
+
 /// What trees count that were left out of a round, and those that grew in it: by the number `k` of rounds left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -242,6 +252,11 @@ learner_params! {
         /// told.
         pub leaf_iterations: Option<u32> = None => Between(1, 100),
 
+        /// What leaves are; numbers unless told otherwise.
+        pub leaf: Option<LeafKind> = None => By(Self::check_leaf),
+        /// L2 regularisation of the coefficients of `leaf="linear"`, in units of the columns; 0 unless told.
+        pub linear_l2: Option<f64> = None => By(Self::check_linear_l2),
+
         /// How rows are drawn for each tree.
         pub row_sample: RowSample = RowSample::None,
         /// The share of rows drawn, inside (0, 1]; 0.8 unless told otherwise (0.3 for `goss`).
@@ -376,6 +391,7 @@ impl BoostingParams {
             extra_trees: self.extra_trees.filter(|on| *on),
             leaf_iterations: self.leaf_iterations.filter(|steps| *steps > 1),
             boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
+            leaf: self.leaf.filter(|leaf| *leaf == LeafKind::Linear),
             uniform_drop: self.uniform_drop.filter(|on| *on),
             one_drop: self.one_drop.filter(|on| *on),
             feature_weights: self.feature_weights.clone().filter(|weights| !weights.is_empty()),
@@ -404,6 +420,35 @@ impl BoostingParams {
         if given && self.boosting != Some(Boosting::Dart) {
             problems.add(Error::parameter(name, "counts only under boosting=\"dart\""));
         }
+    }
+
+    /// Adds what does not go with leaves that are linear functions.
+    fn check_leaf(&self, problems: &mut Problems) {
+        if self.leaf != Some(LeafKind::Linear) {
+            return;
+        }
+        let others = [
+            ("boosting=\"dart\"", self.boosting == Some(Boosting::Dart), "takes leaves' values back by their numbers"),
+            ("monotone", self.monotone.values().any(|direction| *direction != 0), "bounds values of leaves, and functions have no bounds"),
+            ("max_delta_step", self.max_delta_step.is_some(), "bounds values of leaves, and functions have no bounds"),
+            (
+                "path_smooth",
+                self.path_smooth.is_some_and(|smooth| smooth > 0.0),
+                "draws values of leaves to their parents', which are no functions",
+            ),
+            ("leaf_iterations", self.leaf_iterations() > 1, "moves values of leaves, and functions are found in one step"),
+        ];
+        for (name, _, why) in others.into_iter().filter(|(_, is_given, _)| *is_given) {
+            problems.add(Error::parameter("leaf", format!("\"linear\" does not go with `{name}`, which {why}: leave one of both out")));
+        }
+    }
+
+    /// Adds what is wrong with `linear_l2`.
+    fn check_linear_l2(&self, problems: &mut Problems) {
+        if self.linear_l2.is_some() && self.leaf != Some(LeafKind::Linear) {
+            problems.add(Error::parameter("linear_l2", "counts only under leaf=\"linear\""));
+        }
+        problems.limit("linear_l2", self.linear_l2, NotNegative);
     }
 
     /// Adds what is wrong with a share of dropouts, which may be 0.

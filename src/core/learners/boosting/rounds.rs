@@ -3,9 +3,10 @@
 use super::categorical_features::CategoricalFeatures;
 use super::dropout::{Dropouts, Dropped};
 use super::leaf_values::{leaf_values, step_on};
+use super::linear_leaves::LinearLeaves;
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
-use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OutputRules, TreeRequest, TreeSteps};
+use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OutputRules, RowSteps, TreeRequest, TreeSteps};
 use crate::collective::Collective;
 use crate::dataset::Monitor;
 use crate::dataset::monitor::Measure;
@@ -15,6 +16,7 @@ use crate::metrics::MetricSpec;
 use crate::model::History;
 use crate::numerics::math::{ln64, sigmoid64};
 use crate::tree::grow::{GrownTree, Root, grow, is_plain};
+use crate::tree::linear::LinearLeaf;
 use crate::tree::params::{SplitParams, TreeParams};
 use crate::tree::split::SplitRules;
 use crate::tree::{Leaf, Tree};
@@ -28,6 +30,8 @@ pub(super) struct OutputUnits {
     pub gradient: f64,
     /// Of both derivatives besides.
     pub factor: f64,
+    /// What coefficients of linear leaves are held back by, in units of hessians.
+    pub linear_l2: f64,
     /// What splits are scored by in these units.
     pub split: SplitParams,
 }
@@ -39,6 +43,8 @@ pub(super) struct Boosted {
     pub trees: Vec<Tree>,
     /// Of each tree the exponent of what its gains are in units of.
     pub gains: Vec<i32>,
+    /// Their leaves that are linear functions, ascending; trees are counted as here.
+    pub linear: Vec<LinearLeaf>,
     /// The curves of all rounds, those before the first included.
     pub history: Option<History>,
     /// Under dropouts the leaf values of the trees before the first, in the fit's units.
@@ -67,6 +73,8 @@ pub(super) struct Rounds<'a> {
     /// What each output counts, where all share a tree in each round.
     pub shared: Option<&'a [OutputRules]>,
     pub measured: Option<&'a MeasuredRows>,
+    /// What makes leaves linear functions, where they are to be.
+    pub linear: Option<&'a LinearLeaves<'a>>,
     /// How many rounds there are already: numbers trees and keys their random choices.
     pub first: u32,
     /// How many there are to be.
@@ -109,9 +117,11 @@ impl Rounds<'_> {
             let rate = self.params.learning_rate() * dropped.as_ref().map_or(1.0, |dropped| dropped.new);
             for (output, least_gain) in least_gains.iter_mut().enumerate() {
                 let number = round as u64 * (outputs / sharing) as u64 + output as u64;
-                let (own, gain_exponent) = self.tree(backend, features, (number, output), rate, least_gain)?;
-                done.gains.extend(own.iter().map(|_| gain_exponent));
-                done.trees.extend(own);
+                let GrownTrees { trees, linear, gain_exponent } = self.tree(backend, features, (number, output), rate, least_gain)?;
+                done.gains.extend(trees.iter().map(|_| gain_exponent));
+                let before = done.trees.len() as u32;
+                done.linear.extend(linear.into_iter().map(|leaf| LinearLeaf { tree: before + leaf.tree, ..leaf }));
+                done.trees.extend(trees);
             }
             match (&dropped, &dropouts) {
                 (Some(dropped), Some(dropouts)) => {
@@ -149,6 +159,7 @@ impl Rounds<'_> {
             done.kept = round.min(history.best + 1);
             let kept = done.kept.saturating_sub(self.first) as usize;
             done.trees.truncate(kept * outputs);
+            done.linear.retain(|leaf| (leaf.tree as usize) < kept * outputs);
             if let Some(dropouts) = &mut dropouts {
                 dropouts.restore_best(&mut done.given, &mut done.trees);
             }
@@ -172,7 +183,7 @@ impl Rounds<'_> {
     }
 
     /// Grows tree `number` of the fit for `output`, or for all outputs from there on that share it, and gives its leaves their values: a
-    /// tree for each; with the exponent of what its gains are in units of. `rate`: what values are multiplied by; `least_gain`: see [`grow`].
+    /// tree for each. `rate`: what values are multiplied by; `least_gain`: see [`grow`].
     fn tree(
         &self,
         backend: &mut dyn TreeSteps,
@@ -180,7 +191,7 @@ impl Rounds<'_> {
         (number, output): (u64, usize),
         rate: f64,
         least_gain: &mut f64,
-    ) -> Result<(Vec<Tree>, i32)> {
+    ) -> Result<GrownTrees> {
         let interrupted = || self.monitor.interrupted();
         let outputs = self.loss.outputs();
         let own = features.set_of(number);
@@ -202,8 +213,12 @@ impl Rounds<'_> {
             Begun::Whole(tree) => tree.finish(tree_params),
         };
         features.note_used(grown.tree.splits())?;
+        let is_first = number < (outputs / shared.map_or(1, |_| outputs)) as u64;
+        // The leaves of the first round are numbers, as in LightGBM.
+        let columns = self.linear.filter(|_| !is_first).map(|_| features.columns_of_numbers());
+        let linear = self.linear.zip(columns.as_deref());
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
-        let mut leaves = self.leaves(backend, &grown, &grown.tree, &sums, (own, output), rate)?;
+        let mut leaves = self.leaves(backend, (&grown, linear), &grown.tree, &sums, (own, output), rate)?;
         // Steps move the values of all outputs that share a tree together.
         let at_once = if self.params.leaf_iterations() > 1 { leaves.len() } else { 1 };
         for set in (0..features.sets()).filter(|set| *set != own) {
@@ -211,7 +226,7 @@ impl Rounds<'_> {
             for (k, leaves) in (output..).step_by(at_once).zip(leaves.chunks_mut(at_once)) {
                 let replayed = (k..k + leaves.len()).map(|k| backend.replay(self.loss, &tree, set * outputs + k));
                 let sums = replayed.collect::<Result<Vec<_>>>()?;
-                let of_set = self.leaves(backend, &grown, &tree, &sums, (set, k), rate)?;
+                let of_set = self.leaves(backend, (&grown, linear), &tree, &sums, (set, k), rate)?;
                 if set == 0 {
                     leaves.clone_from_slice(&of_set);
                 }
@@ -242,8 +257,8 @@ impl Rounds<'_> {
         Ok(strength * squares.sqrt() * sigmoid64(ln64(self.rows as f64) - length))
     }
 
-    /// Returns a grown tree with each output's leaves, in units that all outputs have in common.
-    fn finished(&self, mut grown: GrownTree, leaves: Vec<Vec<Leaf>>, output: usize) -> (Vec<Tree>, i32) {
+    /// Returns a grown tree with each output's leaves; what gains are in units of, all outputs have in common.
+    fn finished(&self, mut grown: GrownTree, leaves: Vec<Leaves>, output: usize) -> GrownTrees {
         let mut exponent = grown.gain_exponent;
         if leaves.len() > 1 {
             // The outputs' trees have the gain of theirs together.
@@ -255,12 +270,15 @@ impl Rounds<'_> {
             grown.tree.splits_mut().for_each(|s| s.gain = (s.gain as f64 * rest).min(f32::MAX as f64) as f32);
             exponent += 2 * libm::ilogb(gradient) + whole;
         }
-        let with_leaves = |leaves: Vec<Leaf>| {
+        let mut linear = vec![];
+        let with_leaves = |(number, leaves): (u32, Leaves)| {
             let mut tree = grown.tree.clone();
-            tree.leaves_mut().clone_from_slice(&leaves);
+            tree.leaves_mut().clone_from_slice(&leaves.plain);
+            linear.extend(leaves.linear.into_iter().map(|leaf| LinearLeaf { tree: number, ..leaf }));
             tree
         };
-        (leaves.into_iter().map(with_leaves).collect(), exponent)
+        let trees = (0..).zip(leaves).map(with_leaves).collect();
+        GrownTrees { trees, linear, gain_exponent: exponent }
     }
 
     /// The leaves that the tree just ended or replayed has for the outputs of a set from `output` on, from their sums; the backend has their
@@ -268,12 +286,12 @@ impl Rounds<'_> {
     fn leaves(
         &self,
         backend: &mut dyn TreeSteps,
-        grown: &GrownTree,
+        (grown, linear): (&GrownTree, Option<(&LinearLeaves<'_>, &[Option<u32>])>),
         tree: &Tree,
         sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
         rate: f64,
-    ) -> Result<Vec<Vec<Leaf>>> {
+    ) -> Result<Vec<Leaves>> {
         let newton = match self.loss.leaf_rule(output) {
             LeafRule::Newton => Some(self.newton_values(backend, grown, tree, sums, (set, output))?),
             LeafRule::Quantile(_) => None,
@@ -290,6 +308,17 @@ impl Rounds<'_> {
                 return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
             }
             backend.set_leaf_values(of_set, &values)?;
+            let mut functions = vec![];
+            if let Some((linear, columns)) = linear {
+                let steps = steps_of_rows(backend)?;
+                let rows = steps.leaf_rows(self.loss, of_set)?;
+                let column = |feature: u32| columns.get(feature as usize).copied().flatten();
+                let fitted = linear.fit((&grown.tree, column), &rows, &values, (units.linear_l2, rate, units.unit))?;
+                functions = fitted.linear;
+                if !functions.is_empty() {
+                    steps.set_row_values(of_set, &fitted.values)?;
+                }
+            }
             // Where there are several targets, weights have the unit that these have in common.
             let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
             let weight = |s: &LeafSums| (s.hessian * factor).min(f32::MAX as f64) as f32;
@@ -298,7 +327,7 @@ impl Rounds<'_> {
                 weight: weight(s),
                 count: s.count.min(u32::MAX as u64) as u32,
             };
-            leaves.push(values.iter().zip(sums).map(leaf).collect());
+            leaves.push(Leaves { plain: values.iter().zip(sums).map(leaf).collect(), linear: functions });
         }
         Ok(leaves)
     }
@@ -352,6 +381,32 @@ impl Rounds<'_> {
 fn steps_of_leaves(backend: &mut dyn TreeSteps) -> Result<&mut dyn LeafSteps> {
     let none = || Error::parameter("leaf_iterations", "the device makes one step of a leaf alone");
     backend.leaf_steps().ok_or_else(none)
+}
+
+/// The leaves of a tree for one of its outputs.
+#[derive(Clone)]
+struct Leaves {
+    plain: Vec<Leaf>,
+    /// Those that are linear functions; of tree 0.
+    linear: Vec<LinearLeaf>,
+}
+
+/// What a tree has grown to: one for each output that has it.
+struct GrownTrees {
+    trees: Vec<Tree>,
+    /// Their leaves that are linear functions, ascending.
+    linear: Vec<LinearLeaf>,
+    /// The exponent of what their gains are in units of.
+    gain_exponent: i32,
+}
+
+/// Returns the device's steps of single rows.
+///
+/// # Errors
+/// Where it has none.
+fn steps_of_rows(backend: &mut dyn TreeSteps) -> Result<&mut dyn RowSteps> {
+    let none = || Error::parameter("leaf", "the device does not tell rows one by one, as \"linear\" asks for");
+    backend.row_values().ok_or_else(none)
 }
 
 /// Returns the device's steps of dropouts.

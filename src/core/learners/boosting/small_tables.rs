@@ -37,6 +37,7 @@ pub fn may_suit(params: &BoostingParams) -> bool {
         && params.random_strength().is_none()
         && DropRules::of(params).is_none()
         && params.leaf_iterations() == 1
+        && !params.has_linear_leaves()
         && params.row_sampling().keeps_all()
 }
 

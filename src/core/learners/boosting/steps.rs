@@ -198,6 +198,33 @@ pub fn mean_square(blocks: impl Iterator<Item = (f64, f64)>) -> f64 {
     if hessians > 0.0 { gradients / hessians } else { 0.0 }
 }
 
+/// The rows of a device, in their order, as a tree has parted them.
+#[derive(Clone, Debug, Default)]
+pub struct LeafRows {
+    /// The leaf of each, of those too that were not drawn.
+    pub leaf: Vec<u16>,
+    /// The derivatives that the tree was fitted to, weights included: zeros for a row that was not drawn.
+    pub gradient: Vec<f32>,
+    pub hessian: Vec<f32>,
+}
+
+/// Tells a tree's rows one by one on a device, and takes values of their own: for leaves that are
+/// [functions](super::linear_leaves) of their rows.
+pub trait RowSteps {
+    /// Returns all rows as the tree just ended, or replayed, has parted them, with the derivatives of an output that has it.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn leaf_rows(&mut self, loss: &dyn Loss, output: usize) -> Result<LeafRows>;
+
+    /// Remembers what the rows' scores get from that tree for an output, in place of the leaves' values ([`TreeSteps::set_leaf_values`], which
+    /// comes before).
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn set_row_values(&mut self, output: usize, values: &[f32]) -> Result<()>;
+}
+
 /// A tree that there is before a fit's first: the leaf of each of the device's rows, and the leaves' values.
 pub struct GivenTree {
     pub leaves: Vec<u16>,
@@ -268,6 +295,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what leaves take further steps by, on a device that has it, where there is to be one ([`TrainingData::steps_on`]).
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
+        None
+    }
+
+    /// Returns what tells rows one by one, on a device that does.
+    fn row_values(&mut self) -> Option<&mut dyn RowSteps> {
         None
     }
 

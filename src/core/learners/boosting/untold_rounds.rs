@@ -88,7 +88,8 @@ pub(super) fn fit_untold(
     let hidden = Hidden::new(input, params.seed);
     let patience = Some(rounds_of(PATIENCE, step));
     let trial = BoostingParams { early_stopping: patience, metric: None, eval_train: None, ..most };
-    let of_trial = FitOptions { coded: options.coded, own: options.own, batches: options.batches, ..FitOptions::default() };
+    let of_trial =
+        FitOptions { coded: options.coded, values: options.values, own: options.own, batches: options.batches, ..FitOptions::default() };
     let found = match fit_on(pool, &hidden.input(input), &trial, &of_trial, devices, &OfTrial(monitor)) {
         // All rows of a class may be hidden, say.
         Err(error) if error.rows_fault() == Some(RowsFault::Degenerate) => return as_ever(),

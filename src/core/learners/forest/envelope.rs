@@ -47,6 +47,7 @@ impl Persisted for Forest {
     const ENVELOPE: Envelope = ENVELOPE;
     type Payload<'a> = Payload<'a>;
     type Extra = f64;
+    type Last = ();
     const NO_EXTRA: f64 = 1.0;
     const EXTRA_SINCE: u32 = 3;
 

@@ -1,7 +1,7 @@
 //! The end of a shard's tree: the rows' leaves, the leaves' sums, and the scores.
 
 use super::{Shard, TreeContext, target_of};
-use crate::trees::gradient_quantizer::GradientQuantizer;
+use crate::trees::gradient_quantizer::{BATCH, GradientQuantizer};
 use taiga_core::losses::Loss;
 use taiga_core::tree::Tree;
 use taiga_core::tree::steps::NodeId;
@@ -82,6 +82,33 @@ impl Shard {
     pub fn set_leaf_values(&mut self, output: usize, values: &[f32]) {
         self.leaf_values[output].clear();
         self.leaf_values[output].extend_from_slice(values);
+        self.row_values[output] = vec![];
+    }
+
+    /// Computes the derivatives of an output for the rows of the shard, zeros for those that were not drawn.
+    pub fn derivatives(&mut self, loss: &dyn Loss, output: usize) -> (Vec<f32>, Vec<f32>) {
+        let (mut gradient, mut hessian) = (Vec::with_capacity(self.rows), Vec::with_capacity(self.rows));
+        for batch in 0..self.batches() {
+            let n = self.derive(loss, output, batch, true).len();
+            gradient.extend_from_slice(&self.gradient[..n]);
+            hessian.extend_from_slice(&self.hessian[..n]);
+        }
+        (gradient, hessian)
+    }
+
+    /// Returns the leaf of each row in an output's last tree.
+    pub fn leaves_of(&self, output: usize) -> &[u16] {
+        &self.leaf[output]
+    }
+
+    /// Remembers what the rows get from an output's last tree, by the values of all rows of the process.
+    pub fn set_row_values(&mut self, output: usize, values: &[f32]) {
+        let mut own = Vec::with_capacity(self.rows);
+        for batch in 0..self.batches() {
+            let (first, n) = (self.first_row(batch), (self.rows - batch * BATCH).min(BATCH));
+            own.extend_from_slice(&values[first..first + n]);
+        }
+        self.row_values[output] = own;
     }
 
     /// Adds the values of leaves to the scores of the outputs from `first` on, until they are [taken back](Shard::take_values_back).
@@ -128,7 +155,12 @@ impl Shard {
 
     /// Adds the leaf values of each output's last tree to the scores.
     pub fn update_scores(&mut self) {
-        for ((scores, leaf), values) in self.scores.iter_mut().zip(&self.leaf).zip(&self.leaf_values) {
+        let trees = self.leaf.iter().zip(&self.leaf_values).zip(&mut self.row_values);
+        for (scores, ((leaf, values), own)) in self.scores.iter_mut().zip(trees) {
+            if !own.is_empty() {
+                scores.iter_mut().zip(std::mem::take(own)).for_each(|(score, value)| *score += value);
+                continue;
+            }
             for (s, l) in scores.iter_mut().zip(leaf.iter()) {
                 *s += values[*l as usize];
             }

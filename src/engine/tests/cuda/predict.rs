@@ -14,7 +14,7 @@ use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::shap::Terms;
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::hashed::{columns_of, hashed_model, hashed_rows, views};
-use taiga_testing::model::{Dice, Kind, branching, model, values};
+use taiga_testing::model::{Dice, Kind, branching, model, values, with_linear_leaves};
 
 fn bits(scores: &[Vec<f64>]) -> Vec<Vec<u64>> {
     scores.iter().map(|s| s.iter().map(|x| x.to_bits()).collect()).collect()
@@ -28,7 +28,7 @@ fn same(what: &str, predictor: &Predictor, columns: &[&Column<'_>]) {
     assert_eq!(on_device.leaves(&gpu.queue, columns).expect("leaves"), predictor.leaves(columns), "{what}: leaves");
     let stages = on_device.staged(&gpu.queue, columns).expect("predictions after every round");
     assert_eq!(bits(&stages), bits(&predictor.staged(columns)), "{what}: after every round");
-    if predictor.model().derived.is_empty() && columns.first().is_some_and(|c| !c.is_empty()) {
+    if predictor.model().derived.is_empty() && predictor.model().linear.is_empty() && columns.first().is_some_and(|c| !c.is_empty()) {
         let columns: Vec<DeviceColumn> = columns.iter().map(|c| DeviceColumn::numeric(&gpu.queue, c).expect("room")).collect();
         let resident = gpu.download(&on_device.raw_on_device(&gpu.queue, &columns).expect("predictions"));
         assert_eq!(resident.iter().map(|x| x.to_bits()).collect::<Vec<_>>(), bits(&found).concat(), "{what}: columns on the GPU");
@@ -61,6 +61,9 @@ fn random_models_predict_the_same() {
         let rows = [1, 3, 255, 256, 1000, 70_003][dice.below(6)];
         let data: Vec<Vec<f64>> = model.features.iter().map(|f| values(dice, f, rows)).collect();
         let narrow: Vec<Vec<f32>> = data.iter().map(|c| c.iter().map(|x| *x as f32).collect()).collect();
+        if case % 3 == 0 {
+            model = with_linear_leaves(model, dice.bits());
+        }
         let predictor = Predictor::new(model);
         let wide: Vec<_> = data.iter().enumerate().map(|(i, v)| Column::from_f64(format!("f{i}"), v)).collect();
         let narrow: Vec<_> = narrow.iter().enumerate().map(|(i, v)| Column::from_f32(format!("f{i}"), v)).collect();

@@ -86,6 +86,7 @@ fn model(features: Vec<Feature>, trees: Vec<Tree>) -> Model {
         scale: 1.0,
         units: Default::default(),
         trees,
+        linear: vec![],
         rows: 1,
         history: None,
         provenance: Default::default(),

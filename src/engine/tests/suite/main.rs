@@ -32,6 +32,7 @@ mod boosting {
     mod grow;
     mod hashed;
     mod leaf_iterations;
+    mod linear_leaves;
     mod model_apply;
     mod model_envelope;
     mod model_explain;

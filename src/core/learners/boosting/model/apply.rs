@@ -62,6 +62,7 @@ pub struct Walked {
 ///         splits: vec![Split { feature: 0, border: 0, missing_left: false, gain: 1.0 }],
 ///         leaves: [-1.0, 1.0].map(|value| Leaf { value, weight: 2.0, count: 2 }).to_vec(),
 ///     }],
+///     linear: vec![],
 ///     rows: 4,
 ///     history: None,
 ///     provenance: Default::default(),
@@ -124,8 +125,8 @@ impl Predictor {
         bind(&self.model.features, columns)
     }
 
-    /// Calls `visit(first row, rows, tree, leaves of the rows)` for each tree of each block of rows.
-    fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, usize, &LeafIndices)) {
+    /// Calls `visit(first row, tree, the block, leaves of its rows)` for each tree of each block of rows.
+    fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, &Block, &LeafIndices)) {
         let rows = columns.first().map_or(0, |c| c.len());
         let (mut block, mut leaves) = (Block::default(), LeafIndices::default());
         for start in (0..rows).step_by(BLOCK) {
@@ -136,7 +137,7 @@ impl Predictor {
                     interrupt::poll();
                 }
                 self.plan.leaves(tree, &block, &mut leaves);
-                visit(start, n, tree, &leaves);
+                visit(start, tree, &block, &leaves);
             }
         }
     }
@@ -151,10 +152,10 @@ impl Predictor {
         let mut staged = asked.staged.then(|| vec![vec![0.0; rows * rounds]; outputs]);
         let most = rows.min(BLOCK);
         let mut sums = vec![0.0; if asked.staged { most * outputs } else { 0 }];
-        self.for_leaves(columns, |start, n, tree, leaves| {
-            let (output, round) = (tree % outputs, tree / outputs);
+        self.for_leaves(columns, |start, tree, block, leaves| {
+            let (output, round, n) = (tree % outputs, tree / outputs, block.rows());
             if let Some(raw) = &mut raw {
-                self.plan.add(tree, leaves, &mut raw[output][start..start + n]);
+                self.plan.add(tree, block, leaves, &mut raw[output][start..start + n]);
             }
             if let Some(out) = &mut leaf_indices {
                 for row in 0..n {
@@ -166,7 +167,7 @@ impl Predictor {
                 if round == 0 {
                     sums.fill(0.0);
                 }
-                self.plan.add(tree, leaves, sums);
+                self.plan.add(tree, block, leaves, sums);
                 for (row, sum) in sums.iter().enumerate() {
                     out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
                 }

@@ -23,6 +23,7 @@
 //! | 12 | models of other libraries | any number of borders of a feature; behind all else leaf values that are no f32 (`Persisted::numbers`) |
 //! | 13 | dropouts | the parameters `boosting`, `drop_rate`, `max_drop`, `skip_drop`, `uniform_drop`, `one_drop` and `normalize` |
 //! | 14 | features that differ | the parameters `feature_weights`, and `bins` by feature |
+//! | 15 | linear leaves | the parameters `leaf` and `linear_l2`; behind all else the leaves that are linear functions (`Persisted::last`) |
 //! | 16 | CatBoost's statistics | categories known by hashes, and derived features that are found by hashes of combinations |
 //! | 17 | steps of leaves | the parameter `leaf_iterations` |
 //!
@@ -41,6 +42,7 @@ use crate::metrics::{MetricSpec, Metrics};
 use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, params_text};
 use crate::model::{Feature, payload};
 use crate::provenance::Provenance;
+use crate::tree::linear::LinearLeaf;
 use crate::tree::{Leaf, Tree};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -78,6 +80,9 @@ const DROPOUTS_SINCE: u32 = 13;
 
 /// The first version with weights of features, and with bins by feature.
 const BY_FEATURE_SINCE: u32 = 14;
+
+/// The first version with leaves that are linear functions.
+const LINEAR_SINCE: u32 = 15;
 
 /// The first version with categories known by hashes, and with what is found by hashes of combinations.
 const HASHED_SINCE: u32 = 16;
@@ -150,6 +155,7 @@ impl Persisted for Model {
     const ENVELOPE: Envelope = ENVELOPE;
     type Payload<'a> = Payload<'a>;
     type Extra = Units;
+    type Last = Vec<LinearLeaf>;
     const NO_EXTRA: Units = Units::ONE;
     const EXTRA_SINCE: u32 = 4;
 
@@ -169,7 +175,8 @@ impl Persisted for Model {
             history: self.history.as_ref().map(HistoryPayload::of),
         };
         let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
-        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum();
+        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>()
+            + self.linear.iter().map(|l| 16 + 12 * l.terms.len()).sum::<usize>();
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
     }
 
@@ -195,6 +202,19 @@ impl Persisted for Model {
         if left.next().is_some() || self.numbers().is_empty() { Err(wrong()) } else { Ok(self) }
     }
 
+    const LAST_SINCE: u32 = LINEAR_SINCE;
+
+    /// The leaves that are linear functions.
+    fn last(&self) -> Vec<LinearLeaf> {
+        self.linear.clone()
+    }
+
+    fn with_last(mut self, linear: Vec<LinearLeaf>) -> Result<Self> {
+        self.linear = linear;
+        self.validate_linear()?;
+        Ok(self)
+    }
+
     fn known_since(&self) -> u32 {
         if self.params.leaf_iterations.is_some() {
             return LEAF_ITERATIONS_SINCE;
@@ -202,6 +222,9 @@ impl Persisted for Model {
         let are_hashed = |f: &Feature| f.categories.as_ref().is_some_and(Categories::are_hashed);
         if self.features.iter().any(are_hashed) || self.derived.iter().any(|d| matches!(d, Derived::Hashed { .. })) {
             return HASHED_SINCE;
+        }
+        if !self.linear.is_empty() || self.params.leaf.is_some() || self.params.linear_l2.is_some() {
+            return LINEAR_SINCE;
         }
         if self.params.feature_weights.is_some() || matches!(self.params.bins, Bins::ByFeature(_)) {
             return BY_FEATURE_SINCE;
@@ -247,6 +270,7 @@ impl Persisted for Model {
             scale: p.scale,
             units,
             trees: p.trees.into_owned(),
+            linear: vec![],
             rows: p.rows,
             history: p.history.map(HistoryPayload::history).transpose()?,
             provenance,

@@ -1,5 +1,6 @@
 //! What a model's trees say of its features.
 use super::Model;
+use crate::tree::linear::of_tree;
 use crate::tree::model::{Child, Leaf, Split, Tree};
 
 /// What importance is measured in.
@@ -48,6 +49,18 @@ pub struct NodeRow {
     pub weight: f64,
     /// The number of training rows that came here.
     pub count: u64,
+    /// What a leaf's value is a linear function of; none for an inner node, and for a leaf that is a number.
+    pub linear: Option<Box<LinearRow>>,
+}
+
+/// A leaf's linear function of the values of its rows.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinearRow {
+    /// In units of the target (or of the score), the learning rate included, and so the coefficients.
+    pub constant: f64,
+    /// Indices into the model's features.
+    pub features: Vec<u32>,
+    pub coefficients: Vec<f64>,
 }
 
 /// A tree of either kind, seen as a branching one, breadth-first.
@@ -148,7 +161,7 @@ impl Model {
         let mut rows = Vec::new();
         for (t, tree) in self.trees.iter().enumerate() {
             let list = breadth_first(tree);
-            let covers = covers(&list, tree.leaves());
+            let (covers, linear) = (covers(&list, tree.leaves()), of_tree(&self.linear, t));
             for (node, ((below, depth), (weight, count))) in list.into_iter().zip(covers).enumerate() {
                 let mut row = NodeRow {
                     tree: t as u32,
@@ -166,11 +179,16 @@ impl Model {
                     leaf: None,
                     weight: weight * self.units.weight,
                     count,
+                    linear: None,
                 };
                 match below {
                     Below::Leaf(k) => {
                         row.leaf = Some(k);
                         row.value = Some(tree.leaves()[k as usize].value * self.scale);
+                        row.linear = linear.binary_search_by_key(&k, |leaf| leaf.leaf).ok().map(|at| {
+                            let (features, coefficients) = linear[at].terms.iter().map(|(f, c)| (*f, c * self.scale)).unzip();
+                            Box::new(LinearRow { constant: linear[at].constant * self.scale, features, coefficients })
+                        });
                     }
                     Below::Inner { split, first, left, right } => {
                         (row.left, row.right) = (Some(left), Some(right));

@@ -10,7 +10,7 @@ use crate::model::fitted::{Facts, FittedModel, ModelSize, NodeColumns, NodeTable
 use crate::model::payload::name_of;
 use crate::objective::Link;
 
-/// The columns of the table of nodes.
+/// The columns of the table of nodes; the last [`OF_LINEAR`] are there where some leaves are linear functions.
 const COLUMNS: &NodeColumns<NodeRow> = &[
     ("tree", |r| r.tree.into()),
     ("round", |r| r.round.into()),
@@ -27,7 +27,12 @@ const COLUMNS: &NodeColumns<NodeRow> = &[
     ("leaf", |r| r.leaf.into()),
     ("weight", |r| r.weight.into()),
     ("count", |r| r.count.into()),
+    ("constant", |r| r.linear.as_ref().map(|l| l.constant).into()),
+    ("linear_features", |r| r.linear.as_ref().map(|l| &l.features[..]).into()),
+    ("coefficients", |r| r.linear.as_ref().map(|l| &l.coefficients[..]).into()),
 ];
+
+const OF_LINEAR: usize = 3;
 
 impl FittedModel for Model {
     fn facts(&self) -> Facts<'_> {
@@ -70,7 +75,8 @@ impl FittedModel for Model {
 
     fn size(&self) -> ModelSize {
         let leaves: usize = self.trees.iter().map(|t| t.leaves().len()).sum();
-        ModelSize { nodes: self.trees.iter().map(|t| t.splits().count()).sum::<usize>() + leaves, numbers: leaves }
+        let terms: usize = self.linear.iter().map(|leaf| 1 + leaf.terms.len()).sum();
+        ModelSize { nodes: self.trees.iter().map(|t| t.splits().count()).sum::<usize>() + leaves, numbers: leaves + terms }
     }
 
     fn to_bytes(&self) -> Vec<u8> {
@@ -111,6 +117,7 @@ impl FittedModel for Model {
 
     fn node_table(&self) -> Option<NodeTable> {
         let features = (0..(self.features.len() + self.derived.len()) as u32).map(|f| self.feature_name(f)).collect();
-        Some(NodeTable { rows: Box::new((Model::node_table(self), COLUMNS)), features, categories: vec![] })
+        let columns = if self.linear.is_empty() { &COLUMNS[..COLUMNS.len() - OF_LINEAR] } else { COLUMNS };
+        Some(NodeTable { rows: Box::new((Model::node_table(self), columns)), features, categories: vec![] })
     }
 }

@@ -12,6 +12,7 @@ use crate::model::from_json::{
 };
 use crate::model::payload::{invalid, named};
 use crate::provenance::{LabelType, StructColumn};
+use crate::tree::linear::LinearLeaf;
 use crate::tree::model::{Leaf, Node, Split, Tree};
 use serde::Deserialize;
 use serde_json::Value;
@@ -129,6 +130,26 @@ struct LeafIn {
     value: NumberIn,
     weight: NumberIn,
     count: u32,
+    linear: Option<Box<LinearIn>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinearIn {
+    constant: NumberIn,
+    features: Vec<u32>,
+    coefficients: Vec<NumberIn>,
+}
+
+impl LinearIn {
+    fn leaf(self, tree: usize, leaf: usize) -> std::result::Result<LinearLeaf, String> {
+        let (features, coefficients) = (self.features, numbers(self.coefficients));
+        if features.len() != coefficients.len() {
+            return Err(format!("leaf {leaf} has {} features and {} coefficients", features.len(), coefficients.len()));
+        }
+        let terms = features.into_iter().zip(coefficients).collect();
+        Ok(LinearLeaf { tree: tree as u32, leaf: leaf as u32, constant: self.constant.0, terms })
+    }
 }
 
 #[derive(Deserialize)]
@@ -172,16 +193,23 @@ impl Model {
             scale: m.scale.0,
             units: m.units.map_or(Units::ONE, |u| Units { gain: u.gain.0, weight: u.weight.0 }),
             trees: vec![],
+            linear: vec![],
             rows: m.rows,
             history: m.history.map(HistoryIn::history).transpose()?,
             provenance,
         };
         let outputs = model.outputs().max(1);
-        for (i, tree) in m.trees.into_iter().enumerate() {
+        for (i, mut tree) in m.trees.into_iter().enumerate() {
             if (tree.round, tree.output) != (i / outputs, i % outputs) {
                 return Err(invalid(format!("tree {i} says it is of round {} and output {}", tree.round, tree.output)));
             }
-            let tree = model.tree(tree).map_err(|what| invalid(format!("tree {i}: {what}")))?;
+            let wrong = |what: String| invalid(format!("tree {i}: {what}"));
+            for (number, leaf) in tree.leaves.iter_mut().enumerate() {
+                if let Some(linear) = leaf.linear.take() {
+                    model.linear.push(linear.leaf(i, number).map_err(wrong)?);
+                }
+            }
+            let tree = model.tree(tree).map_err(wrong)?;
             model.trees.push(tree);
         }
         model.validate()?;
@@ -279,6 +307,7 @@ mod tests {
                     leaves: leaves(3),
                 },
             ],
+            linear: vec![LinearLeaf { tree: 1, leaf: 1, constant: 0.1, terms: vec![(0, -1.0 / 3.0)] }],
             rows: 6,
             history: Some(history),
             provenance: Provenance {

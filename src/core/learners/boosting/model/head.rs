@@ -33,6 +33,7 @@ impl Model {
         // A receipt is of all rounds.
         self.provenance.receipt = None;
         self.trees.truncate(rounds * self.outputs());
+        self.linear.retain(|leaf| (leaf.tree as usize) < self.trees.len());
         self.history = self.history.map(|whole| whole.head(rounds, self.params.min_delta()));
         self.keep_used();
         self.settle_units();

@@ -3,6 +3,7 @@
 use super::{CtrTable, Derived, Model, Units};
 use crate::encoding::ctr::CtrKind;
 use crate::error::{Error, Result};
+use crate::tree::linear::LinearLeaf;
 use std::collections::BTreeMap;
 
 /// What a derived feature asks, with what a fit orders derived features by.
@@ -79,9 +80,12 @@ impl Model {
             }
         }
         let mut trees = self.trees;
+        let before = trees.len() as u32;
         trees.append(&mut later.trees);
+        let mut linear = self.linear;
+        linear.extend(later.linear.drain(..).map(|leaf| LinearLeaf { tree: before + leaf.tree, ..leaf }));
         let tables = tables.into_iter().map(|t| t.table).collect();
-        let mut model = Model { features: self.features, derived, tables, trees, ..later };
+        let mut model = Model { features: self.features, derived, tables, trees, linear, ..later };
         model.keep_used();
         model.settle_units();
         Ok(model)
@@ -93,6 +97,7 @@ impl Model {
             let by = self.scale / other.scale;
             let values = self.trees.iter_mut().flat_map(|t| t.leaves_mut());
             values.for_each(|leaf| leaf.rescale(by));
+            self.linear.iter_mut().for_each(|leaf| leaf.rescale(by));
             self.scale = other.scale;
         }
         let exponent = |own: f64, other: f64| if other > own { libm::ilogb(own) - libm::ilogb(other) } else { 0 };

@@ -20,6 +20,7 @@
 //!     {"kind": "branching", "round": 1, "output": 0,
 //!      "nodes": [{"feature": 0, …as above, "left": {"node": 1}, "right": {"leaf": 0}}, …],
 //!      "leaves": [… in the order of "leaf"]}, …],
+//!       where a leaf may have a "linear": {"constant": 0.1, "features": [0, 3], "coefficients": [0.5, -2.0]},
 //!   "history": {"metric": "logloss", "values": [0.61, …], "best": 99} or null,
 //!   "params": {"trees": 100, …} as in [`stored`](crate::params::stored),
 //!   "label_type": "UInt8" or {"Enum": ["low", "high"]}, …, where labels have another type than the four that JSON
@@ -40,7 +41,8 @@
 //! the column's category as a signed number of 32 bits, or 1 where the row goes right at the split that is named, else 0.
 //!
 //! A row starts at node 0 (leaf 0 where there are no nodes) and goes right where its value is
-//! larger than the border, and left else; a missing value goes to the side named. The raw score of
+//! larger than the border, and left else; a missing value goes to the side named. A leaf with a "linear" function has the value
+//! `constant + Σ coefficient * value` of the row, added in this order in f64, and its "value" where that is not finite. The raw score of
 //! output `k` is `start[k] + scale * Σ value` over the leaves of the trees of that output, in
 //! their order. JSON has no infinities: they are the strings `"-inf"` (a border below every
 //! number), `"inf"` (a border that only separates missing values) and `"nan"` (a metric that was
@@ -51,6 +53,7 @@ use crate::envelope::Persisted;
 use crate::error::Result;
 use crate::model::json::{ChildJson, FeatureJson, HistoryJson, LabelsJson, List, Number, Numbers, text_of, write_provenance};
 use crate::model::payload::name_of;
+use crate::tree::linear::{LinearLeaf, of_tree};
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::Value;
@@ -69,15 +72,32 @@ impl Serialize for UnitsJson<'_> {
     }
 }
 
-struct LeafJson<'a>(&'a Leaf, f64);
+/// A leaf, its linear function where it has one, and the unit of weights.
+struct LeafJson<'a>(&'a Leaf, Option<&'a LinearLeaf>, f64);
 
 impl Serialize for LeafJson<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
-        let LeafJson(leaf, weight_unit) = self;
+        let LeafJson(leaf, linear, weight_unit) = self;
         let mut map = s.serialize_map(None)?;
         map.serialize_entry("value", &Number(leaf.value))?;
         map.serialize_entry("weight", &Number(leaf.weight as f64 * weight_unit))?;
         map.serialize_entry("count", &leaf.count)?;
+        if let Some(linear) = linear {
+            map.serialize_entry("linear", &LinearJson(linear))?;
+        }
+        map.end()
+    }
+}
+
+struct LinearJson<'a>(&'a LinearLeaf);
+
+impl Serialize for LinearJson<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> std::result::Result<S::Ok, S::Error> {
+        let LinearLeaf { constant, terms, .. } = self.0;
+        let mut map = s.serialize_map(None)?;
+        map.serialize_entry("constant", &Number(*constant))?;
+        map.serialize_entry("features", &List(|| terms.iter().map(|(feature, _)| feature)))?;
+        map.serialize_entry("coefficients", &List(|| terms.iter().map(|(_, coefficient)| Number(*coefficient))))?;
         map.end()
     }
 }
@@ -193,7 +213,10 @@ impl Serialize for TreeJson<'_> {
         }
         map.serialize_entry("round", &(index / outputs))?;
         map.serialize_entry("output", &(index % outputs))?;
-        map.serialize_entry("leaves", &List(|| tree.leaves().iter().map(|leaf| LeafJson(leaf, model.units.weight))))?;
+        let linear = of_tree(&model.linear, index);
+        let of_leaf = |leaf: usize| linear.binary_search_by_key(&leaf, |one| one.leaf as usize).ok().map(|at| &linear[at]);
+        let leaf = |(i, leaf)| LeafJson(leaf, of_leaf(i), model.units.weight);
+        map.serialize_entry("leaves", &List(|| tree.leaves().iter().enumerate().map(leaf)))?;
         map.end()
     }
 }

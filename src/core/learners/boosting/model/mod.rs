@@ -24,6 +24,7 @@ use crate::model::payload::name_of;
 use crate::model::{Feature, History};
 use crate::provenance::Provenance;
 use crate::tree::Tree;
+use crate::tree::linear::LinearLeaf;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
@@ -144,7 +145,7 @@ impl Default for Units {
 /// A fitted ensemble of trees.
 ///
 /// The raw score of output `k` is `start[k] + scale * Σ leaf values` over the trees `k`,
-/// `k + outputs`, `k + 2 outputs`, …, added in f64 in that order.
+/// `k + outputs`, `k + 2 outputs`, …, added in f64 in that order. A leaf that is a [linear function](LinearLeaf) has its value at the row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Model {
     /// What it was fitted with (`n_threads`, `bundle` and `device` at their defaults).
@@ -169,6 +170,8 @@ pub struct Model {
     pub units: Units,
     /// Round after round, the outputs' trees in order.
     pub trees: Vec<Tree>,
+    /// The leaves that are linear functions of their rows' values, ascending by tree and leaf.
+    pub linear: Vec<LinearLeaf>,
     /// The number of training rows, those of weight 0 among them.
     pub rows: u64,
     /// The curve of the metric, where rows were held out.

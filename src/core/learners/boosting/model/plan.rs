@@ -12,7 +12,8 @@
 //! A split is then one test of bytes, `code.wrapping_sub(shift) > above`, in which a missing
 //! value's 0 stays the smallest code (`shift` 0: it goes left) or becomes the largest (`shift` 1: it
 //! goes right). Tests run on many rows at once. A slot is a feature, or a part of the borders of a
-//! feature with more of them than a byte can count.
+//! feature with more of them than a byte can count. What [`linear`] leaves are functions of is read as values besides.
+pub mod linear;
 pub mod parts;
 
 use super::Model;
@@ -21,6 +22,7 @@ use super::{Derived, HashedPart};
 use crate::column::Column;
 use crate::model::code_search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::tree::model::{Child, Node, Split, Tree};
+use linear::LinearPlan;
 use multiversion::multiversion;
 
 /// Rows a block: codes of some dozens of features fit into the first cache.
@@ -91,6 +93,8 @@ pub(super) struct Plan {
     leaf_of: Vec<u32>,
     values: Vec<f64>,
     trees: Vec<Compiled>,
+    /// The leaves of each tree in the order of `values`.
+    linear: LinearPlan,
 }
 
 /// Codes of a block of rows.
@@ -99,6 +103,8 @@ pub(super) struct Block {
     codes: Vec<u8>,
     /// What the rows look up: `[entries][row]`.
     entries: Vec<u32>,
+    /// What linear leaves read: `[slot][row]`.
+    values: Vec<f64>,
     /// Rows, rounded up to whole groups.
     stride: usize,
     rows: usize,
@@ -112,6 +118,13 @@ pub(super) struct LeafIndices {
     narrow: Vec<u8>,
     wide: Vec<u32>,
     is_narrow: bool,
+}
+
+impl LeafIndices {
+    /// Returns the place of a row's leaf among the plan's values of the tree.
+    fn at(&self, row: usize) -> usize {
+        if self.is_narrow { self.narrow[row] as usize } else { self.wide[row] as usize }
+    }
 }
 
 impl Block {
@@ -195,6 +208,7 @@ impl Plan {
             leaf_of: vec![],
             values: vec![],
             trees: Vec::with_capacity(model.trees.len()),
+            linear: LinearPlan::default(),
         };
         for tree in &model.trees {
             let (first_test, first_value) = (plan.tests.len(), plan.values.len());
@@ -223,12 +237,16 @@ impl Plan {
             plan.leaf_of.extend(order);
             plan.trees.push(Compiled { shape, first_test, tests: plan.tests.len() - first_test, first_value, leaves: tree.leaves().len() });
         }
+        plan.linear = LinearPlan::new(model, |tree| {
+            let Compiled { first_value, leaves, .. } = plan.trees[tree];
+            &plan.leaf_of[first_value..first_value + leaves]
+        });
         plan
     }
 
     /// Bytes that a row takes in a [`Block`].
     pub fn bytes_of_row(&self) -> u64 {
-        (self.slots.len() + 4 * self.entries.len()) as u64
+        (self.slots.len() + 4 * self.entries.len() + 8 * self.linear.columns.len()) as u64
     }
 
     /// Reads rows `start .. start + rows` of the model's columns into `block`.
@@ -237,6 +255,7 @@ impl Plan {
         block.stride = rows.next_multiple_of(LANES);
         block.codes.clear();
         block.codes.resize(self.slots.len() * block.stride, 0);
+        self.linear.read(columns, start, rows, &mut block.values);
         block.entries.resize(self.entries.len() * rows, 0);
         for (slot, codes) in self.slots.iter().zip(block.codes.chunks_exact_mut(block.stride)) {
             if let Slot::Column(feature, search) = slot {
@@ -295,15 +314,26 @@ impl Plan {
 
     /// The leaf of a row of the block that `leaves` came from, as the model counts.
     pub fn leaf(&self, index: usize, leaves: &LeafIndices, row: usize) -> u32 {
-        let at = if leaves.is_narrow { leaves.narrow[row] as usize } else { leaves.wide[row] as usize };
-        self.leaf_of[self.trees[index].first_value + at]
+        self.leaf_of[self.trees[index].first_value + leaves.at(row)]
     }
 
-    /// Adds the leaf values of tree `index` to `sums`, one a row.
-    pub fn add(&self, index: usize, leaves: &LeafIndices, sums: &mut [f64]) {
+    /// Returns the value that a row of the block that `leaves` came from has in tree `index`, where its leaf is a linear function and that is
+    /// finite.
+    pub fn linear_value(&self, index: usize, block: &Block, leaves: &LeafIndices, row: usize) -> Option<f64> {
+        let first = (*self.linear.trees.get(index)?)? as usize;
+        self.linear.value(first + leaves.at(row), &block.values, block.rows, row)
+    }
+
+    /// Adds the leaf values of tree `index` to `sums`, one a row of `block`, which `leaves` came from.
+    pub fn add(&self, index: usize, block: &Block, leaves: &LeafIndices, sums: &mut [f64]) {
         let tree = &self.trees[index];
         let values = &self.values[tree.first_value..tree.first_value + tree.leaves];
-        if leaves.is_narrow {
+        if let Some(Some(first)) = self.linear.trees.get(index) {
+            for (row, sum) in sums.iter_mut().enumerate() {
+                let leaf = leaves.at(row);
+                *sum += self.linear.value(*first as usize + leaf, &block.values, block.rows, row).unwrap_or(values[leaf]);
+            }
+        } else if leaves.is_narrow {
             add_narrow(values, &leaves.narrow, sums);
         } else {
             for (sum, leaf) in sums.iter_mut().zip(&leaves.wide) {

@@ -43,11 +43,27 @@ impl Model {
         (trees, players)
     }
 
+    /// Checks that each leaf is a number: what a linear function is in the mean where some columns are known, the trees do not tell.
+    ///
+    /// # Errors
+    /// Where one is not.
+    fn check_explained(&self) -> Result<()> {
+        if self.linear.is_empty() {
+            return Ok(());
+        }
+        Err(Error::Data(format!(
+            "the model of `{}` has leaves that are linear functions, of which its trees do not tell the means: explain it by \
+             importance(\"permutation\"), or by partial dependence on data",
+            self.target
+        )))
+    }
+
     /// Makes the explainer of its trees, over the training rows or a background.
     ///
     /// # Errors
-    /// As [`Explainer::new`].
+    /// As [`Explainer::new`], and for leaves that are linear functions.
     fn explainer(&self, game: &Game<'_>) -> Result<Explainer> {
+        self.check_explained()?;
         let (trees, players) = self.explained();
         Explainer::new(trees, players, self.features.len(), self.outputs(), game)
     }
@@ -55,8 +71,9 @@ impl Model {
     /// Reduces its trees to what some of the columns decide.
     ///
     /// # Errors
-    /// As [`KnownMeans::new`], and where a split asks about one of these columns together with another.
+    /// As [`KnownMeans::new`], for leaves that are linear functions, and where a split asks about one of these columns together with another.
     fn known_means(&self, known: &[u32]) -> Result<KnownMeans> {
+        self.check_explained()?;
         let are_counted = |tree: &Tree| tree.leaves().len() == 1 || tree.leaves().iter().any(|leaf| leaf.count > 0);
         if !self.trees.iter().all(are_counted) {
             return Err(uncounted());

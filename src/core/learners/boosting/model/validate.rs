@@ -1,6 +1,7 @@
 //! Whether a model is one: everything that applying and explaining it relies on.
 
 use super::{CtrTable, Derived, HashedPart, Model};
+use crate::column::FeatureType;
 use crate::column::categories::Categories;
 use crate::dataset::labels::{Labels, validate_labels};
 use crate::encoding::ctr::CtrKind;
@@ -10,6 +11,7 @@ use crate::losses::{LossTarget, loss};
 use crate::model::validate::{
     validate_branching, validate_columns, validate_curves, validate_feature, validate_feature_names, validate_unit,
 };
+use crate::tree::linear::LinearLeaf;
 use crate::tree::model::{Leaf, Split, Tree};
 
 /// The deepest symmetric tree.
@@ -48,6 +50,7 @@ impl Model {
             .and_then(|_| tree.leaves().iter().try_for_each(|l| self.validate_leaf(l)))
             .map_err(fail)?;
         }
+        self.validate_linear()?;
         let Some(h) = &self.history else { return Ok(()) };
         validate_curves(h)?;
         check(h.values.len() >= self.rounds(), || format!("{} metric values for {} rounds", h.values.len(), self.rounds()))?;
@@ -199,6 +202,26 @@ impl Model {
         }
         // A gain is only told, never computed with: an infinite one is no reason to refuse a model.
         if split.gain.is_nan() { Err("a gain is NaN".into()) } else { Ok(()) }
+    }
+
+    /// Leaves that are linear functions stand in order, each once, and read columns of numbers.
+    pub(super) fn validate_linear(&self) -> Result<()> {
+        let place = |leaf: &LinearLeaf| (leaf.tree, leaf.leaf);
+        let ascend = self.linear.windows(2).all(|pair| place(&pair[0]) < place(&pair[1]));
+        check(ascend, || "its linear leaves do not ascend by tree and leaf".into())?;
+        for leaf in &self.linear {
+            let fail = |what: String| Error::Model(format!("the model is not valid: tree {}: leaf {}: {what}", leaf.tree, leaf.leaf));
+            let leaves = self.trees.get(leaf.tree as usize).map_or(0, |tree| tree.leaves().len());
+            if leaf.leaf as usize >= leaves {
+                return Err(fail(format!("there are {leaves} leaves")));
+            }
+            leaf.validate(self.scale).map_err(fail)?;
+            let reads = |feature: u32| self.features.get(feature as usize).is_some_and(|f| f.dtype != FeatureType::Categorical);
+            if let Some((feature, _)) = leaf.terms.iter().find(|(feature, _)| !reads(*feature)) {
+                return Err(fail(format!("its linear function reads feature {feature}, which is none of numbers")));
+            }
+        }
+        Ok(())
     }
 
     fn validate_leaf(&self, leaf: &Leaf) -> std::result::Result<(), String> {

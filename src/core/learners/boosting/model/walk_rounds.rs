@@ -6,6 +6,7 @@ use crate::column::Column;
 use crate::error::Result;
 use crate::memory::{self, product};
 use crate::parallel::interrupt;
+use crate::tree::linear::in_f32;
 use rayon::prelude::*;
 
 /// The rows of a table, ready to be sent through one round of a model after the other.
@@ -45,9 +46,14 @@ impl<'m> RoundWalk<'m> {
         self.blocks.par_iter().map_init(LeafIndices::default, of_block).collect::<Vec<_>>().concat()
     }
 
+    /// Returns what the model's leaf values are multiplied by to be in units of an output's `units`.
+    fn in_units(&self, output: usize, units: &[f64]) -> f64 {
+        self.model.scale / units[output.min(units.len() - 1)]
+    }
+
     /// Returns the values of a tree's leaves, in units of its output's `units`.
     pub fn values(&self, tree: usize, units: &[f64]) -> Vec<f32> {
-        let in_units = self.model.scale / units[(tree % self.model.outputs()).min(units.len() - 1)];
+        let in_units = self.in_units(tree % self.model.outputs(), units);
         self.model.trees[tree].leaves().iter().map(|leaf| (leaf.value * in_units) as f32).collect()
     }
 
@@ -57,11 +63,12 @@ impl<'m> RoundWalk<'m> {
         let outputs = self.model.outputs();
         for (output, scores) in scores.iter_mut().enumerate() {
             let tree = round * outputs + output;
-            let values = self.values(tree, units);
+            let (values, in_units) = (self.values(tree, units), self.in_units(output, units));
             scores.par_chunks_mut(BLOCK).zip(&self.blocks).for_each_init(LeafIndices::default, |leaves, (scores, block)| {
                 self.plan.leaves(tree, block, leaves);
                 for (row, score) in scores.iter_mut().enumerate() {
-                    *score += values[self.plan.leaf(tree, leaves, row) as usize];
+                    let linear = self.plan.linear_value(tree, block, leaves, row).map(|value| in_f32(value * in_units));
+                    *score += linear.unwrap_or_else(|| values[self.plan.leaf(tree, leaves, row) as usize]);
                 }
             });
         }

@@ -57,6 +57,7 @@ impl Persisted for LinearModel {
     const ENVELOPE: Envelope = ENVELOPE;
     type Payload<'a> = Payload<'a>;
     type Extra = Option<Vec<f64>>;
+    type Last = ();
     const NO_EXTRA: Self::Extra = None;
     const EXTRA_SINCE: u32 = 3;
 

@@ -6,7 +6,7 @@ use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::model::apply::Predictor;
 use taiga_engine::losses::LossKind;
 use taiga_engine::tree::Tree;
-use taiga_testing::model::{Dice, Kind, branching, kinds, model, naive_leaf, naive_raw, values};
+use taiga_testing::model::{Dice, Kind, branching, kinds, model, naive_leaf, naive_raw, values, with_linear_leaves};
 
 /// A table with one vector of values a feature.
 fn table(model: &Model, rows: usize, seed: u64) -> Vec<Vec<f64>> {
@@ -48,6 +48,7 @@ proptest! {
         let data = table(&model, rows, seed);
         let columns: Vec<_> = data.iter().enumerate().map(|(i, v)| Column::from_f64(format!("f{i}"), v)).collect();
         check(&model, &columns, &data)?;
+        check(&with_linear_leaves(model, seed), &columns, &data)?;
     }
 
     /// An f32 column gives what the same values in f64 give, though borders are rounded to f32.
@@ -58,6 +59,7 @@ proptest! {
         let data: Vec<Vec<f64>> = narrow.iter().map(|c| c.iter().map(|x| *x as f64).collect()).collect();
         let columns: Vec<_> = narrow.iter().enumerate().map(|(i, v)| Column::from_f32(format!("f{i}"), v)).collect();
         check(&model, &columns, &data)?;
+        check(&with_linear_leaves(model, seed), &columns, &data)?;
     }
 
     /// Chunks of several types with nulls give what the same values in one chunk give.
@@ -77,6 +79,7 @@ proptest! {
             let columns: Vec<_> =
                 (0..model.features.len()).map(|i| Column::new(format!("f{i}"), FeatureType::Numeric, chunks.clone())).collect();
             check(&model, &columns, &data)?;
+            check(&with_linear_leaves(model.clone(), nulls), &columns, &data)?;
         }
     }
 }

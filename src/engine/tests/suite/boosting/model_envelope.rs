@@ -12,9 +12,10 @@ use taiga_engine::learners::boosting::model::explain::Importance;
 use taiga_engine::learners::boosting::model::{Derived, Model};
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 use taiga_engine::losses::LossKind;
+use taiga_engine::tree::linear::LinearLeaf;
 use taiga_engine::tree::model::{Child, Tree};
 use taiga_testing::allocator::peak;
-use taiga_testing::model::{Dice, Kind, kinds, model, values};
+use taiga_testing::model::{Dice, Kind, kinds, model, values, with_linear_leaves};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Parses `bytes` and holds it to memory in proportion: two lists that are being filled may each
@@ -97,6 +98,11 @@ proptest! {
         prop_assert_eq!(&back, &m);
         prop_assert_eq!(back.to_bytes(), bytes);
         exercise(&m);
+        let m = with_linear_leaves(m, kind.seed);
+        let bytes = m.to_bytes();
+        prop_assert_eq!(&parse(&bytes).unwrap(), &m);
+        prop_assert_eq!(Model::from_json(&m.json_text().unwrap()).unwrap().to_bytes(), bytes);
+        exercise(&m);
     }
 }
 
@@ -106,7 +112,9 @@ proptest! {
     /// Bytes changed at random behind a checksum that fits: an error, or a model that works.
     #[test]
     fn hostile_payloads_are_refused_or_harmless(kind in kinds(), changes in prop::collection::vec((any::<u32>(), any::<u8>(), 0u8..6), 1..4)) {
-        let mut bytes = model(Kind { trees: kind.trees.min(4 / kind.outputs * kind.outputs), depth: kind.depth.min(4), borders: kind.borders.min(5), ..kind }).to_bytes();
+        let small = Kind { trees: kind.trees.min(4 / kind.outputs * kind.outputs), depth: kind.depth.min(4), borders: kind.borders.min(5), ..kind };
+        let plain = model(small);
+        let mut bytes = if kind.seed % 2 == 0 { with_linear_leaves(plain, kind.seed) } else { plain }.to_bytes();
         for (at, byte, how) in changes {
             let at = 8 + at as usize % (bytes.len() - 16);
             match how {
@@ -162,8 +170,8 @@ fn errors_tell_what_the_bytes_are() {
     damaged[n / 2] ^= 4;
     assert_eq!(message(&damaged), "model: the value is damaged: its checksum does not fit");
     let mut newer = bytes.clone();
-    newer[8] = 15;
-    assert_eq!(message(&sealed(newer)), "model: this model is of format version 15, this build reads up to 14: upgrade polars-taiga");
+    newer[8] = 16;
+    assert_eq!(message(&sealed(newer)), "model: this model is of format version 16, this build reads up to 15: upgrade polars-taiga");
     let mut other = bytes;
     other[6..8].copy_from_slice(b"TE");
     assert!(message(&sealed(other)).contains("not a model of boosted trees"));
@@ -188,6 +196,34 @@ fn wide_leaves_and_many_borders_come_back() {
         let back = Model::from_bytes(&bytes).unwrap();
         assert_eq!((&back.trees, &back.features), (&model.trees, &model.features), "{wide} {many}");
         assert_eq!(back.to_bytes(), bytes);
+    }
+}
+
+/// Proves that leaves that are linear functions come back as they were, in the version that knows them, and that such as hold not together are
+/// refused.
+#[test]
+fn linear_leaves_come_back() {
+    let mut model = small();
+    let leaf = LinearLeaf { tree: 1, leaf: 0, constant: 0.1, terms: vec![(0, -0.3), (1, 1e-9)] };
+    model.linear = vec![leaf.clone()];
+    let bytes = model.to_bytes();
+    assert_eq!(bytes[8], 15);
+    assert_eq!(Model::from_bytes(&bytes).unwrap(), model);
+    assert_eq!(Model::from_json(&model.json_text().unwrap()).unwrap().to_bytes(), bytes);
+    assert!(model.clone().into_head(1).unwrap().linear == model.linear);
+    let wrong: [(&str, Vec<LinearLeaf>); 8] = [
+        ("do not ascend by tree", vec![leaf.clone(), leaf.clone()]),
+        ("do not ascend by tree", vec![leaf.clone(), LinearLeaf { tree: 0, ..leaf.clone() }]),
+        ("there are 0 leaves", vec![LinearLeaf { tree: 4, ..leaf.clone() }]),
+        ("leaf 99: there are", vec![LinearLeaf { leaf: 99, ..leaf.clone() }]),
+        ("is not finite", vec![LinearLeaf { constant: f64::NAN, ..leaf.clone() }]),
+        ("is not finite", vec![LinearLeaf { terms: vec![(0, f64::INFINITY)], ..leaf.clone() }]),
+        ("do not ascend, or are none", vec![LinearLeaf { terms: vec![(1, 1.0), (0, 1.0)], ..leaf.clone() }]),
+        ("reads feature 2", vec![LinearLeaf { terms: vec![(0, 1.0), (2, 1.0)], ..leaf }]),
+    ];
+    for (what, linear) in wrong {
+        let text = Model::from_bytes(&Model { linear, ..model.clone() }.to_bytes()).unwrap_err().to_string();
+        assert!(text.contains(what), "{text}");
     }
 }
 

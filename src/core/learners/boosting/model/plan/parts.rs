@@ -1,5 +1,6 @@
 //! A compiled model as a device takes it.
 
+use super::linear::LinearPlan;
 use super::{Plan, Slot, states};
 use crate::learners::boosting::model::Model;
 use crate::learners::boosting::model::entries::Entries;
@@ -18,6 +19,8 @@ pub struct Parts<'a> {
     pub children: Vec<[u32; 2]>,
     /// Leaf values in the model's own order.
     pub values: Vec<f64>,
+    /// Leaves that are linear functions, in the same order.
+    pub linear: LinearPlan,
 }
 
 /// Where the codes of a slot come from.
@@ -51,6 +54,7 @@ impl Plan {
             tests: self.tests.iter().map(|t| (t.slot, t.shift, t.above)).collect(),
             children: vec![[0; 2]; self.tests.len()],
             values: vec![],
+            linear: LinearPlan::default(),
         };
         for (tree, compiled) in model.trees.iter().zip(&self.trees) {
             let symmetric = match tree {
@@ -66,6 +70,9 @@ impl Plan {
             parts.trees.push(TreePart { symmetric, first_test, tests, first_value });
             parts.values.extend(tree.leaves().iter().map(|leaf| leaf.value));
         }
+        let most = model.trees.iter().map(|tree| tree.leaves().len()).max().unwrap_or(0);
+        let own_order: Vec<u32> = (0..if model.linear.is_empty() { 0 } else { most as u32 }).collect();
+        parts.linear = LinearPlan::new(model, |tree| &own_order[..model.trees[tree].leaves().len()]);
         parts
     }
 }
