@@ -1,12 +1,15 @@
-"""Read models of LightGBM, XGBoost and scikit-learn, and predict with them inside a lazy query."""
+"""Read models of LightGBM, XGBoost, scikit-learn and CatBoost, and predict with them inside a lazy query."""
 
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import polars as pl
 import polars_taiga as tg
 
 try:
+    import catboost
     import lightgbm
     import xgboost
     from sklearn.ensemble import HistGradientBoostingRegressor
@@ -40,3 +43,15 @@ print("XGBoost off by less than 1e-5:", bool(off < 1e-5))
 # And it can do what any model here can.
 print(models["light"].explain({"age": 40, "income": 30_000.0}))
 print(models["xgb"].metadata["imported_from"].split(".")[0])
+
+# CatBoost's statistics of combinations of categories, from its file: no list of the categories is needed.
+people = pl.DataFrame(
+    {"age": x[:, 0], "job": rng.choice(["cook", "nurse", "smith"], 2_000), "city": rng.integers(0, 40, 2_000)}
+)
+pool = catboost.Pool(people.to_pandas(), y * (people["city"].to_numpy() % 3), cat_features=["job", "city"])
+cat = catboost.CatBoostRegressor(iterations=50, verbose=False, allow_writing_files=False).fit(pool)
+with TemporaryDirectory() as folder:
+    cat.save_model(str(Path(folder) / "model.cbm"))
+    read = tg.Model.load(Path(folder) / "model.cbm")
+off = np.abs(read.predict(people).to_numpy() - cat.predict(pool)).max()
+print("CatBoost off by less than 1e-9:", bool(off < 1e-9))

@@ -262,7 +262,7 @@ fn what_is_found_by_hashes_takes_memory_in_proportion() {
     m.tables = vec![table(&[0, 1], vec![])];
     // Parts that differ, so that none share what they look up.
     let answer = |missing_left| HashedPart::Answer { feature: 1, border: 0, missing_left };
-    let parts = |i: usize| (0..15).map(|bit| if i >> bit & 1 == 1 { answer(i >> 1 & 1 == 1) } else { HashedPart::Category(0) });
+    let parts = |i: usize| (0..15).map(move |bit| if i >> bit & 1 == 1 { answer(i >> 1 & 1 == 1) } else { HashedPart::Category(0) });
     m.derived = (0..n).map(|i| hashed(0, parts(i).chain([answer(true), HashedPart::Category(0)]).collect(), vec![])).collect();
     accepted("what is found by hashes", &m.to_bytes());
     let factor = 0x9E37_79B9_7F4A_7C15u64;
