@@ -2,9 +2,8 @@
 
 use crate::ranked::{of_several_outputs, partly_sparse, print_times, twice};
 use serde_json::{Value, json};
-use taiga_testing::contract::table;
 use taiga_testing::devices::compare;
-use taiga_testing::gpu::{gpu, say};
+use taiga_testing::gpu::gpu;
 use taiga_testing::{Dice, POLICIES, params, params_with};
 
 /// Draws weights of most columns: none of two of them the same, or few different ones.

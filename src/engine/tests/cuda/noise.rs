@@ -2,9 +2,11 @@
 
 use crate::ranked::{of_several_outputs, partly_sparse, print_times, twice};
 use serde_json::json;
+use taiga_engine::dataset::Quiet;
+use taiga_engine::learners::boosting::fit;
 use taiga_testing::contract::table;
 use taiga_testing::devices::{both, compare};
-use taiga_testing::gpu::{gpu, say};
+use taiga_testing::gpu::gpu;
 use taiga_testing::{Dice, POLICIES, params, params_with};
 
 /// Fits with noise of several strengths: hardly any, some, and so much that features are chosen by nothing else.
