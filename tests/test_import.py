@@ -460,7 +460,8 @@ def test_linear_trees_of_lightgbm(target: str, params: dict[str, Any], missing: 
 
 def test_what_linear_leaves_cant_be() -> None:
     """Proves that what such a model is not made for is an error, that of infinite values a leaf's plain value counts,
-    and that damaged lines are told."""
+    and that damaged lines are told.
+    """
     x, targets = table(5, missing=True)
     booster = linear("number", {}, x, targets["number"])
     model = tg.import_model(booster)

@@ -350,8 +350,8 @@ def ensemble_of(function: str, model: Model, *, linear_leaves: bool = False) -> 
     found = _forest(model, data) if model.learner == "forest" else _boosted(model, data)
     if not linear_leaves and any(tree.linear for tree in found.trees):
         msg = (
-            f"{function}: the model of `{model.target}` has leaves that are linear functions, which that form of models "
-            "does not know; to_lightgbm and to_sql write them"
+            f"{function}: the model of `{model.target}` has leaves that are linear functions, which that form of "
+            "models does not know; to_lightgbm and to_sql write them"
         )
         raise ValueError(msg)
     return found

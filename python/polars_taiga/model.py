@@ -481,7 +481,8 @@ class Model(Persisted):
             Without the package `onnx`.
         ValueError
             For a sparse logistic regression of lists; where `dtype=pl.Float32` or `columns=False` can't hold what is
-            there; for columns called as a part of the graph, and for one that has both null and `""` as categories.
+            there; for columns called as a part of the graph, and for one that has both null and `""` as categories;
+            for leaves that are linear functions.
         OSError
             Where the file can't be written.
 
@@ -576,7 +577,7 @@ class Model(Persisted):
             Without the package `treelite`.
         ValueError
             For what Treelite does not know: categories with labels, several quantiles, a mean with its variance, linear
-            models.
+            models, leaves that are linear functions.
 
         Examples
         --------
@@ -645,7 +646,7 @@ class Model(Persisted):
             Without the package `xgboost`.
         ValueError
             For what XGBoost does not know: categories with labels, several quantiles, a mean with its variance, linear
-            models.
+            models, leaves that are linear functions.
 
         Examples
         --------

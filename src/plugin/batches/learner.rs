@@ -112,6 +112,9 @@ pub(super) fn problem(kwargs: &FitKwargs, params: &Params, fields: &InputSchema,
     if init_model {
         return not_yet("init_model", "what goes on from a model");
     }
+    if matches!(params, Params::Gbdt(params) if params.has_linear_leaves()) {
+        return not_yet("leaf", "what reads the values of all rows after each tree, as \"linear\" does,");
+    }
     if kwargs.snapshot.is_some() {
         return not_yet("snapshot", "what keeps its state");
     }

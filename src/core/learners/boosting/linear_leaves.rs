@@ -34,10 +34,10 @@ const MOST_PIECES: usize = 64;
 /// As many sums as all pieces may hold together, where there is more than one piece.
 const MOST_SUMS: usize = 1 << 22;
 
-/// A column varies in a leaf if its variance is more than this of its mean square, from one of its values on.
+/// The least share of the mean square of a column in a leaf, measured from one of its values, that its variance has if it varies.
 const VARIES: f64 = 1e-12;
 
-/// A column is no function of those before it if so much of its variance is its own.
+/// The least share of the variance of a column that is not told by the columns before it, if it is no function of these.
 const OWN_VARIANCE: f64 = 1e-9;
 
 /// Checks that the leaves of a loss may be linear functions, where that is asked for.
@@ -115,6 +115,23 @@ impl LeafColumns {
             is_finite &= out.is_finite();
         }
         is_finite
+    }
+
+    /// Returns the function of its `columns` that the sums of its rows come to, the learning rate `rate` included, as leaf 0 of tree 0; none
+    /// where there is none. Its numbers may not be finite.
+    fn function(&self, columns: &[u32], sums: &[f64], l2: f64, rate: f64) -> Option<LinearLeaf> {
+        let l2: Vec<f64> = self.scales.iter().map(|scale| if l2 > 0.0 { l2 * scale * scale } else { 0.0 }).collect();
+        let (mut constant, means, coefficients) = solve(sums, &l2)?;
+        let mut terms = vec![];
+        for (i, column) in columns.iter().enumerate() {
+            let coefficient = coefficients[i] * self.scales[i];
+            constant -= coefficients[i] * means[i];
+            constant -= coefficient * self.origins[i];
+            if coefficient * rate != 0.0 {
+                terms.push((*column, coefficient * rate));
+            }
+        }
+        Some(LinearLeaf { tree: 0, leaf: 0, constant: constant * rate, terms })
     }
 }
 
@@ -294,25 +311,11 @@ impl<'a> LinearLeaves<'a> {
         let mut leaves: Vec<LeafColumns> = paths.iter().map(of_path).collect();
         originate(&reader, rows, &mut leaves);
         let sums = sum(&reader, rows, &leaves, first)?;
-        let mut functions: Vec<Option<LinearLeaf>> = vec![];
-        for (number, (leaf, path)) in leaves.iter().zip(&paths).enumerate() {
-            let l2: Vec<f64> = leaf.scales.iter().map(|scale| if l2 > 0.0 { l2 * scale * scale } else { 0.0 }).collect();
-            let found = solve(&sums[leaf.first..leaf.first + sums_of(path.len())], &l2);
-            functions.push(found.and_then(|(value, means, coefficients)| {
-                let mut constant = value;
-                let mut terms = vec![];
-                for (i, column) in path.iter().enumerate() {
-                    let coefficient = coefficients[i] * leaf.scales[i];
-                    constant -= coefficients[i] * means[i];
-                    constant -= coefficient * leaf.origins[i];
-                    if coefficient * rate != 0.0 {
-                        terms.push((*column, coefficient * rate));
-                    }
-                }
-                let function = LinearLeaf { tree: 0, leaf: number as u32, constant: constant * rate, terms };
-                function.validate(unit).is_ok().then_some(function)
-            }));
-        }
+        let of_leaf = |(number, (leaf, path)): (u32, (&LeafColumns, &Vec<u32>))| {
+            let own = &sums[leaf.first..leaf.first + sums_of(path.len())];
+            leaf.function(path, own, l2, rate).map(|function| LinearLeaf { leaf: number, ..function }).filter(|f| f.validate(unit).is_ok())
+        };
+        let functions: Vec<Option<LinearLeaf>> = (0..).zip(leaves.iter().zip(&paths)).map(of_leaf).collect();
         let values = if functions.iter().any(Option::is_some) { apply(&reader, &used, rows, &functions, plain) } else { vec![] };
         Ok(FittedLeaves { linear: functions.into_iter().flatten().collect(), values })
     }
