@@ -333,8 +333,8 @@ def ensemble_of(function: str, model: Model, *, linear_leaves: bool = False) -> 
     Raises
     ------
     ValueError
-        For a model of lists of features, which has no columns, for one that knows categories by hashes, and for leaves that
-        are linear functions.
+        For a model of lists of features, which has no columns, for one that knows categories by hashes, and for leaves
+        that are linear functions.
     """
     data = json.loads(model.to_json())
     if model.learner == "sparse_lr":
