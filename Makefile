@@ -124,7 +124,7 @@ test-python: build $(VENV)/.setup-test ## Test the expressions with the newest P
 # that or of Arrow arrays.
 OF_THE_ENGINE := peers test_peers.py test_shap_peers.py test_position_bias.py test_defaults.py test_memory_limit.py test_interrupt.py \
 	test_processes.py test_training.py test_collective.py test_ray.py test_dask.py test_onnx.py test_case_sql.py test_engines.py \
-	test_peer_forms.py test_import.py test_model_schema.py
+	test_peer_forms.py test_import.py test_import_catboost.py test_model_schema.py
 
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names
 	$(OLDEST)/bin/python -c 'import polars, polars_taiga as tg; print("Polars", polars.__version__, "of", polars.__file__, "with", tg.__file__)'
