@@ -226,6 +226,9 @@ fn more_steps_fit_more_closely() {
     let last = |more: Value| *t.fit(&p(more)).history.expect("it is measured").values.last().expect("a round");
     assert!(last(json!({ "leaf_iterations": 8 })) < last(json!({})) - 1e-3);
     assert_eq!(t.fit(&p(json!({ "leaf_iterations": 1 }))).to_bytes(), t.fit(&p(json!({}))).to_bytes());
+    // The format version is that of models without them, where there is one step.
+    assert_eq!(t.fit(&p(json!({ "leaf_iterations": 2 }))).to_bytes()[8], 17);
+    assert!(t.fit(&p(json!({ "leaf_iterations": 1 }))).to_bytes()[8] < 10);
 }
 
 /// Proves that what can't be is told, naming the parameter.
