@@ -286,7 +286,7 @@ impl Rounds<'_> {
     fn leaves(
         &self,
         backend: &mut dyn TreeSteps,
-        (grown, linear): (&GrownTree, Option<(&LinearLeaves<'_>, &[Option<u32>])>),
+        (grown, linear): (&GrownTree, Option<LinearColumns<'_>>),
         tree: &Tree,
         sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
@@ -382,6 +382,9 @@ fn steps_of_leaves(backend: &mut dyn TreeSteps) -> Result<&mut dyn LeafSteps> {
     let none = || Error::parameter("leaf_iterations", "the device makes one step of a leaf alone");
     backend.leaf_steps().ok_or_else(none)
 }
+
+/// What makes leaves linear functions, and of each feature which column it is.
+type LinearColumns<'a> = (&'a LinearLeaves<'a>, &'a [Option<u32>]);
 
 /// The leaves of a tree for one of its outputs.
 #[derive(Clone)]
