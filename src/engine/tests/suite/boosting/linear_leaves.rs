@@ -21,7 +21,7 @@ use taiga_testing::{Dice, POLICIES, Table, params, params_with, raw, rmse, table
 fn linear(case: &RandomFit, rounds: u32, threads: u32) -> BoostingParams {
     BoostingParams {
         leaf: Some(LeafKind::Linear),
-        linear_l2: (case.params.seed % 3 == 0).then_some(0.5),
+        linear_l2: case.params.seed.is_multiple_of(3).then_some(0.5),
         rounds: Some(rounds),
         n_threads: Some(threads),
         boosting: None,
@@ -97,11 +97,10 @@ fn solved(mut lines: Vec<Vec<f64>>) -> Vec<f64> {
     for i in 0..n {
         let best = (i..n).max_by(|a, b| lines[*a][i].abs().total_cmp(&lines[*b][i].abs())).unwrap();
         lines.swap(i, best);
-        for k in (0..n).filter(|k| *k != i) {
-            let factor = lines[k][i] / lines[i][i];
-            for j in i..=n {
-                lines[k][j] -= factor * lines[i][j];
-            }
+        let pivot = lines[i].clone();
+        for line in lines.iter_mut().enumerate().filter(|(k, _)| *k != i).map(|(_, line)| line) {
+            let factor = line[i] / pivot[i];
+            line.iter_mut().zip(&pivot).skip(i).for_each(|(x, p)| *x -= factor * p);
         }
     }
     (0..n).map(|i| lines[i][n] / lines[i][i]).collect()
