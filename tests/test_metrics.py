@@ -397,3 +397,8 @@ def test_estimators_take_several_metrics_and_sets() -> None:
     names = [f"{name}_{metric}" for name in ("valid_0", "valid_1", "train") for metric in ("auc", "f1")]
     assert est.model_.history.columns == ["round", *names, "best"]
     tg.plot.history(est.model_)
+    ordered = GbdtClassifier(rounds=5, metric=["auc", "f1"], eval_train=True)
+    sets = [(x[500:700], y[500:700]), (x[700:], y[700:])]
+    # Without categories no statistic asks for the order.
+    ordered.fit(x[:500], y[:500], eval_set=sets, order_by=np.arange(500))
+    assert ordered.predict_proba(x).tolist() == est.predict_proba(x).tolist()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+import polars as pl
 import polars.selectors as cs
 from sklearn.utils.validation import check_is_fitted
 
@@ -55,7 +56,11 @@ class Gbdt(Learner):
         """
         self._check_held_out(eval_set)
         table, features, roles = self._table(X, y, sample_weight, eval_set)
-        rows = table.height if eval_set is None else int((~table[roles["eval"]]).sum())
+        rows = table.height
+        if eval_set is not None:
+            # Several sets have names, and rows that train have none.
+            marks = table[roles["eval"]]
+            rows = int((marks.is_null() if marks.dtype == pl.String else ~marks).sum())
         for role, values in given.items():
             if values is not None:
                 roles[role] = free(role, features)
