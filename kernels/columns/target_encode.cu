@@ -32,11 +32,12 @@ extern "C" __global__ void cell_keys(uint64_t n, const uint32_t* codes, const ui
     }
 }
 
-// The fold of each row in a random order (`RandomFolds` in src/core/encoding/permutation.rs): of those that begin in the bucket of
-// its hash as many as begin with it or before it, and all of the buckets before.
-extern "C" __global__ void random_folds(uint64_t n, uint64_t key, const uint64_t* begins, const uint32_t* before, uint32_t bits,
-                                        uint32_t* folds) {
-    FOR_EACH(row, n) {
+// The folds of `n` rows from `first` on in a random order (`RandomFolds` in src/core/encoding/permutation.rs): of those that begin in
+// the bucket of a row's hash as many as begin with it or before it, and all of the buckets before.
+extern "C" __global__ void random_folds(uint64_t first, uint64_t n, uint64_t key, const uint64_t* begins, const uint32_t* before,
+                                        uint32_t bits, uint32_t* folds) {
+    FOR_EACH(i, n) {
+        const uint64_t row = first + i;
         const uint64_t hash = mix64(key + row * GOLDEN) >> 32, pair = hash << 32 | row;
         const uint64_t bucket = hash >> (32 - bits);
         uint32_t fold = before[bucket], count = before[bucket + 1] - fold;
@@ -46,7 +47,7 @@ extern "C" __global__ void random_folds(uint64_t n, uint64_t key, const uint64_t
             fold = behind ? fold + half + 1 : fold;
             count = behind ? count - half - 1 : half;
         }
-        folds[row] = fold;
+        folds[i] = fold;
     }
 }
 
@@ -94,6 +95,12 @@ __device__ void fold_totals(const typename S::Sum* cells, uint64_t categories, u
     block_sum(sum, out + blockIdx.y * static_cast<uint64_t>(gridDim.x) + blockIdx.x);
 }
 
+// Adds the sums that another GPU's rows have in the same cells.
+template <typename S>
+__device__ void add_sums(uint64_t cells, const typename S::Sum* more, typename S::Sum* sums) {
+    FOR_EACH(cell, cells) sums[cell] = sums[cell] + more[cell];
+}
+
 // The value of each category from all of its rows.
 template <typename S>
 __device__ void category_values(const S& statistic, const typename S::Sum* sums, uint64_t categories, const Smoothing& smoothing,
@@ -132,6 +139,9 @@ __device__ void loo_values(const S& statistic, const typename S::Sum* sums, uint
     extern "C" __global__ void __launch_bounds__(THREADS)                                                               \
         fold_totals_##name(const S::Sum* cells, uint64_t categories, uint32_t folds, S::Sum* out) {                     \
         fold_totals<S>(cells, categories, folds, out);                                                                  \
+    }                                                                                                                   \
+    extern "C" __global__ void add_sums_##name(uint64_t cells, const S::Sum* more, S::Sum* sums) {                      \
+        add_sums<S>(cells, more, sums);                                                                                 \
     }                                                                                                                   \
     extern "C" __global__ void category_values_##name(TargetColumns columns, const S::Sum* sums, uint64_t categories,         \
                                                       Smoothing smoothing, double* values) {                            \

@@ -159,7 +159,10 @@ def checked(device: object) -> str:
         raise TypeError(msg)
     if not re.fullmatch(r"auto|cpu|cuda(:[0-9]{1,4})?", device):
         if re.fullmatch(SEVERAL, device):
-            shared = 'fits of trees, of forests and of sparse logistic regression by "lbfgs", and predictions of trees'
+            shared = (
+                'fits of trees, of forests and of sparse logistic regression by "lbfgs", predictions, statistics, and '
+                "encodings that are not ordered"
+            )
             msg = f'parameter `device`: "{device}" names several GPUs, which share {shared}; write "{first(device)}"'
             raise ValueError(msg)
         msg = f'parameter `device`: {device!r} is not "auto", "cpu", "cuda" or "cuda:N"'

@@ -96,8 +96,8 @@ fn several(text: &str, one: &str) -> Error {
     Error::parameter(
         "device",
         format!(
-            "{text:?} names several GPUs, which share fits of boosted trees, of forests and of sparse logistic regression by \"lbfgs\", and \
-             predictions of trees; write {one:?}"
+            "{text:?} names several GPUs, which share fits of boosted trees, of forests and of sparse logistic regression by \"lbfgs\", \
+             predictions, statistics, and encodings that are not ordered; write {one:?}"
         ),
     )
 }

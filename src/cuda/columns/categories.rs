@@ -28,7 +28,7 @@ use taiga_core::column::categories::{CategoryNames, Codes, Texts, UncodedCategor
 use taiga_core::column::distinct::check_rows;
 use taiga_core::encoding::Lookup;
 use taiga_core::error::{Error, Result};
-use taiga_core::stats::ColumnValue;
+use taiga_core::stats::{ColumnValue, MinMax};
 
 /// `kernels/columns/categories.cu`.
 const CATEGORIES: Image = Image { name: "columns/categories", bytes: taiga_kernels::images::categories };
@@ -83,24 +83,14 @@ impl DeviceCodes {
         }
         let gpu = queue.gpu();
         let on_device = DeviceColumn::exact(queue, column)?;
-        let Some((near, sorted)) = integer_kernel!("distances", on_device.form()).zip(integer_kernel!("integer_keys", on_device.form()))
-        else {
-            return Err(no_kernel(gpu, on_device.form()));
-        };
-        let (least, width) = match min_max(queue, &on_device)?.map(|range| (range.min, range.max)) {
-            Some((ColumnValue::Integer(least), ColumnValue::Integer(largest))) => (least, (largest - least) as u128),
-            _ => (0, 0),
-        };
-        let (validity, n, least) = (on_device.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), rows as u64, least as u64);
+        let (least, width) = range_of(min_max(queue, &on_device)?);
         // Null's number is that behind the largest.
         let categories = width + 1 + on_device.validity().is_some() as u128;
         if categories <= (most as u128).min(u32::MAX.into()) {
-            let mut codes = queue.alloc::<u32>("codes", rows)?;
-            let (kernel, null) = (gpu.kernel(CATEGORIES, near)?, width as u32 + 1);
-            // SAFETY: the arguments are those of `distances_*`; the column has `n` values of the kernel's type.
-            unsafe { launch!(queue, kernel, each_row(queue, rows); on_device.values(), &validity, &n, &least, &null, &mut codes) }?;
-            return Ok(DeviceCodes { codes, rows, categories: categories as usize });
+            return DeviceCodes::of_near_integers(queue, &on_device, (least, width), categories as usize);
         }
+        let sorted = integer_kernel!("integer_keys", on_device.form()).ok_or_else(|| no_kernel(gpu, on_device.form()))?;
+        let (validity, n, least) = (on_device.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), rows as u64, least as u64);
         if categories > u64::MAX.into() {
             let codes = Codes::of_integers(column)?;
             return DeviceCodes::new(queue, "the categories", &codes.codes, codes.categories());
@@ -114,6 +104,27 @@ impl DeviceCodes {
         drop(on_device);
         let sorted = sort_keys(queue, from, rows, bits_below(categories as u64))?;
         number_by_first(queue, &first_of_sorted(queue, &sorted)?)
+    }
+
+    /// Makes the codes of integers that are at most `width` above the least: their distances from it, and null's behind the largest.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub(super) fn of_near_integers(
+        queue: &Queue,
+        column: &DeviceColumn,
+        (least, width): (i128, u128),
+        categories: usize,
+    ) -> Result<DeviceCodes> {
+        let (gpu, rows) = (queue.gpu(), column.rows());
+        let near = integer_kernel!("distances", column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?;
+        let (validity, n) = (column.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), rows as u64);
+        let (least, null) = (least as u64, width as u32 + 1);
+        let mut codes = queue.alloc::<u32>("codes", rows)?;
+        let kernel = gpu.kernel(CATEGORIES, near)?;
+        // SAFETY: the arguments are those of `distances_*`; the column has `n` values of the kernel's type.
+        unsafe { launch!(queue, kernel, each_row(queue, rows); column.values(), &validity, &n, &least, &null, &mut codes) }?;
+        Ok(DeviceCodes { codes, rows, categories })
     }
 
     /// Makes the codes of texts.
@@ -144,6 +155,14 @@ impl DeviceCodes {
             return on_host();
         }
         number_by_first(queue, &first_of_sorted(queue, &sorted)?)
+    }
+}
+
+/// The least of integers, and how far the largest is above it; of no integers zeros.
+pub(super) fn range_of(extremes: Option<MinMax>) -> (i128, u128) {
+    match extremes.map(|range| (range.min, range.max)) {
+        Some((ColumnValue::Integer(least), ColumnValue::Integer(largest))) => (least, (largest - least) as u128),
+        _ => (0, 0),
     }
 }
 

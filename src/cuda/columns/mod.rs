@@ -6,6 +6,7 @@ pub mod codes;
 pub mod combine;
 mod kernel_names;
 pub mod range;
+pub mod several_gpus;
 pub mod stats;
 pub mod stats2d;
 pub mod target_encode;

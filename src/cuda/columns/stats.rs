@@ -8,7 +8,9 @@ use crate::runtime::device::{Gpu, Image, Kernel};
 use crate::runtime::layouts::kernel_structs;
 use crate::runtime::memory::{pointer, size};
 use crate::runtime::queue::{Queue, grid};
+use crate::runtime::shard_threads::gone;
 use cudarc::driver::{CudaSlice, LaunchConfig};
+use std::sync::mpsc::Receiver;
 use taiga_core::column::Column;
 use taiga_core::error::Result;
 use taiga_core::stats::bins::Bins;
@@ -224,17 +226,36 @@ pub fn count_into(queue: &Queue, column: &DeviceColumn, edges: &DeviceEdges, tot
     }
 }
 
-/// The weights (f64) of each bin, added in the order that [`taiga_core::stats::histogram()`] adds in.
+/// The sums over the rows before a share of them, which another GPU has; or that there are no such rows.
+pub(super) struct Earlier(Option<Receiver<Vec<f64>>>);
+
+impl Earlier {
+    /// Of all rows, or of the first.
+    pub(super) const NONE: Earlier = Earlier(None);
+
+    /// Of the rows whose sums come from `before`.
+    pub(super) fn from(before: Receiver<Vec<f64>>) -> Earlier {
+        Earlier(Some(before))
+    }
+
+    /// Waits for these sums, and writes them where zeros are.
+    fn write(&self, queue: &Queue, totals: &mut CudaSlice<f64>) -> Result<()> {
+        let Some(before) = &self.0 else { return Ok(()) };
+        queue.write(&before.recv().map_err(|_| gone())?, totals)
+    }
+}
+
+/// The weights (f64) of each bin, added in the order that [`taiga_core::stats::histogram()`] adds in, to those of earlier rows.
 ///
 /// # Errors
 /// [`Error::Device`].
-pub fn sum(queue: &Queue, column: &DeviceColumn, weights: &DeviceColumn, locator: &Locator) -> Result<Vec<f64>> {
+fn sum(queue: &Queue, column: &DeviceColumn, weights: &DeviceColumn, locator: &Locator, earlier: Earlier) -> Result<Vec<f64>> {
     assert!(weights.form() == Form::F64 && weights.rows() == column.rows(), "a weight for each row");
     let gpu = queue.gpu();
     let edges = DeviceEdges::new(queue, locator)?;
     let kernel = gpu.kernel(STATS, edges.kernel(false, column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?)?;
     let (validity, rows) = (column.validity().map_or(NO_VALIDITY, |v| pointer(queue, v)), column.rows() as u64);
-    sum_blocks(queue, column.rows(), locator.bins(), |config, from, in_shared, sums| {
+    sum_blocks(queue, column.rows(), locator.bins(), earlier, |config, from, in_shared, sums| {
         // SAFETY: the arguments are those of `weigh_*`; column and weights have `rows` values, and each block
         // writes sums of its own.
         unsafe {
@@ -244,31 +265,37 @@ pub fn sum(queue: &Queue, column: &DeviceColumn, weights: &DeviceColumn, locator
     })
 }
 
-/// Sums of `bins` bins over blocks of [`BLOCK`] rows, added in block order. `weigh(launch, first block, whether sums fit
-/// shared memory, sums)` launches a kernel whose blocks each write the sums of one block of rows.
-pub(crate) fn sum_blocks(
+/// Sums of `bins` bins over blocks of [`BLOCK`] rows, added in block order to those of earlier rows. `weigh(launch, first block, whether
+/// sums fit shared memory, sums)` launches a kernel whose blocks each write the sums of one block of rows.
+pub(super) fn sum_blocks(
     queue: &Queue,
     rows: usize,
     bins: usize,
+    earlier: Earlier,
     weigh: impl Fn(LaunchConfig, u64, u32, &mut CudaSlice<f64>) -> Result<()>,
 ) -> Result<Vec<f64>> {
+    if rows == 0 {
+        return Ok(vec![0.0; bins]);
+    }
+    let add = queue.gpu().kernel(STATS, "add_blocks")?;
+    // Small enough for several blocks a multiprocessor.
+    let shared = if bins * 8 <= 48 << 10 { bins as u32 * 8 } else { 0 };
+    let blocks = rows.div_ceil(BLOCK);
+    // As many blocks of sums as fit a gigabyte.
+    let wave = ((1 << 30) / (bins * 8)).clamp(1, blocks);
+    queue.check_memory(&format!("the weights of {bins} bins"), (wave * bins * 8) as u64)?;
+    let mut sums = queue.alloc::<f64>(&format!("sums of {}", size((wave * bins * 8) as u64)), wave * bins)?;
     let mut totals = queue.zeros::<f64>("the weights of bins", bins)?;
-    if rows > 0 {
-        let add = queue.gpu().kernel(STATS, "add_blocks")?;
-        // Small enough for several blocks a multiprocessor.
-        let shared = if bins * 8 <= 48 << 10 { bins as u32 * 8 } else { 0 };
-        let blocks = rows.div_ceil(BLOCK);
-        // As many blocks of sums as fit a gigabyte.
-        let wave = ((1 << 30) / (bins * 8)).clamp(1, blocks);
-        queue.check_memory(&format!("the weights of {bins} bins"), (wave * bins * 8) as u64)?;
-        let mut sums = queue.alloc::<f64>(&format!("sums of {}", size((wave * bins * 8) as u64)), wave * bins)?;
-        for first in (0..blocks).step_by(wave) {
-            let now = wave.min(blocks - first);
-            weigh(grid(now as u32, 32, shared), first as u64, (shared > 0) as u32, &mut sums)?;
-            let (count, cells) = (now as u64, bins as u32);
-            // SAFETY: the arguments are those of `add_blocks`, with `now` blocks of sums.
-            unsafe { launch!(queue, add, grid(cells.div_ceil(256), 256, 0); &sums, &count, &cells, &mut totals) }?;
+    for first in (0..blocks).step_by(wave) {
+        let now = wave.min(blocks - first);
+        weigh(grid(now as u32, 32, shared), first as u64, (shared > 0) as u32, &mut sums)?;
+        if first == 0 {
+            // This share's first sums are under way while others make those of earlier rows.
+            earlier.write(queue, &mut totals)?;
         }
+        let (count, cells) = (now as u64, bins as u32);
+        // SAFETY: the arguments are those of `add_blocks`, with `now` blocks of sums.
+        unsafe { launch!(queue, add, grid(cells.div_ceil(256), 256, 0); &sums, &count, &cells, &mut totals) }?;
     }
     let mut totals = queue.read(&totals)?;
     totals.truncate(bins);
@@ -300,13 +327,14 @@ pub fn min_max_of(queue: &Queue, column: &Column<'_>) -> Result<Option<MinMax>> 
 /// # Errors
 /// As there; [`Error::Device`].
 pub fn histogram(queue: &Queue, column: &Column<'_>, weights: Option<&Column<'_>>, params: &HistogramParams) -> Result<Histogram> {
+    let mut steps = HistogramSteps::new(queue, column, weights);
     // Where the range is to be found, rows are counted in the same launch.
-    let together = (params.axis.needs_extremes() && weights.is_none()).then(|| params.axis.bins());
-    let mut steps = HistogramSteps { queue, column, weights, on_device: None, together, counts: None };
+    steps.together = (params.axis.needs_extremes() && weights.is_none()).then(|| params.axis.bins());
     taiga_core::stats::histogram::by_steps(column, weights.is_some(), params, &mut steps)
 }
 
-struct HistogramSteps<'a> {
+/// A column on the GPU that a histogram is made of, or a share of its rows.
+pub(super) struct HistogramSteps<'a> {
     queue: &'a Queue,
     column: &'a Column<'a>,
     weights: Option<&'a Column<'a>>,
@@ -317,7 +345,19 @@ struct HistogramSteps<'a> {
     counts: Option<Vec<u64>>,
 }
 
-impl HistogramSteps<'_> {
+impl<'a> HistogramSteps<'a> {
+    pub(super) fn new(queue: &'a Queue, column: &'a Column<'a>, weights: Option<&'a Column<'a>>) -> Self {
+        HistogramSteps { queue, column, weights, on_device: None, together: None, counts: None }
+    }
+
+    /// The weights of each bin, added to those of earlier rows.
+    pub(super) fn sum_behind(&mut self, bins: &Bins, earlier: Earlier) -> Result<Vec<f64>> {
+        let (queue, weights) = (self.queue, self.weights);
+        let Some(weights) = weights else { return Ok(vec![]) };
+        let weights = DeviceColumn::doubles(queue, weights)?;
+        sum(queue, self.column()?, &weights, &bins.locator(), earlier)
+    }
+
     /// The column, copied once.
     fn column(&mut self) -> Result<&DeviceColumn> {
         match &mut self.on_device {
@@ -352,9 +392,6 @@ impl Steps for HistogramSteps<'_> {
     }
 
     fn sum(&mut self, bins: &Bins) -> Result<Vec<f64>> {
-        let (queue, weights) = (self.queue, self.weights);
-        let Some(weights) = weights else { return Ok(vec![]) };
-        let weights = DeviceColumn::doubles(queue, weights)?;
-        sum(queue, self.column()?, &weights, &bins.locator())
+        self.sum_behind(bins, Earlier::NONE)
     }
 }

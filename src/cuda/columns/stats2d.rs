@@ -1,6 +1,6 @@
 //! Histograms of two columns: what [`taiga_core::stats::histogram2d()`] computes, with the same bits.
 
-use super::stats::{COUNT_THREADS, DeviceEdges, Uniform, layout, sum_blocks};
+use super::stats::{COUNT_THREADS, DeviceEdges, Earlier, Uniform, layout, sum_blocks};
 use crate::launch;
 use crate::runtime::column::{DeviceColumn, Form};
 use crate::runtime::device::{Image, Kernel};
@@ -33,10 +33,11 @@ pub fn histogram2d(
     weights: Option<&Column<'_>>,
     params: &Histogram2dParams,
 ) -> Result<Histogram2d> {
-    by_steps(x, y, weights.is_some(), params, &mut Histogram2dSteps { queue, columns: [x, y], weights, on_device: None })
+    by_steps(x, y, weights.is_some(), params, &mut Histogram2dSteps::new(queue, [x, y], weights))
 }
 
-struct Histogram2dSteps<'a> {
+/// Two columns on the GPU that a histogram is made of, or a share of their rows.
+pub(super) struct Histogram2dSteps<'a> {
     queue: &'a Queue,
     columns: [&'a Column<'a>; 2],
     weights: Option<&'a Column<'a>>,
@@ -55,7 +56,11 @@ fn reals(queue: &Queue, column: &Column<'_>) -> Result<DeviceColumn> {
     }
 }
 
-impl Histogram2dSteps<'_> {
+impl<'a> Histogram2dSteps<'a> {
+    pub(super) fn new(queue: &'a Queue, columns: [&'a Column<'a>; 2], weights: Option<&'a Column<'a>>) -> Self {
+        Histogram2dSteps { queue, columns, weights, on_device: None }
+    }
+
     /// The columns, copied once.
     fn columns(&mut self) -> Result<[FloatColumn; 2]> {
         let queue = self.queue;
@@ -84,6 +89,22 @@ impl Histogram2dSteps<'_> {
 
     fn kernel(&self, name: &'static str) -> Result<Kernel> {
         self.queue.gpu().kernel(STATS2D, name)
+    }
+
+    /// The weights of each cell, added to those of earlier rows.
+    pub(super) fn sum_behind(&mut self, x: &Locator, y: &Locator, earlier: Earlier) -> Result<Vec<f64>> {
+        let (queue, rows, bins) = (self.queue, self.rows(), x.bins() * y.bins());
+        let Some(weights) = self.weights else { return Ok(vec![]) };
+        let weights = DeviceColumn::doubles(queue, weights)?;
+        assert_eq!(weights.rows(), rows, "a weight for each row");
+        let (cells, _edges) = self.cells(x, y)?;
+        let kernel = self.kernel("weigh_2d")?;
+        let count = rows as u64;
+        sum_blocks(queue, rows, bins, earlier, |config, from, in_shared, sums: &mut CudaSlice<f64>| {
+            // SAFETY: the arguments are those of `weigh_2d`; columns and weights have `rows` values, and each block writes
+            // sums of its own.
+            unsafe { launch!(queue, kernel, config; &cells, weights.values(), &count, &from, &in_shared, sums) }
+        })
     }
 }
 
@@ -130,17 +151,6 @@ impl Steps2d for Histogram2dSteps<'_> {
     }
 
     fn sum(&mut self, x: &Locator, y: &Locator) -> Result<Vec<f64>> {
-        let (queue, rows, bins) = (self.queue, self.rows(), x.bins() * y.bins());
-        let Some(weights) = self.weights else { return Ok(vec![]) };
-        let weights = DeviceColumn::doubles(queue, weights)?;
-        assert_eq!(weights.rows(), rows, "a weight for each row");
-        let (cells, _edges) = self.cells(x, y)?;
-        let kernel = self.kernel("weigh_2d")?;
-        let count = rows as u64;
-        sum_blocks(queue, rows, bins, |config, from, in_shared, sums: &mut CudaSlice<f64>| {
-            // SAFETY: the arguments are those of `weigh_2d`; columns and weights have `rows` values, and each block writes
-            // sums of its own.
-            unsafe { launch!(queue, kernel, config; &cells, weights.values(), &count, &from, &in_shared, sums) }
-        })
+        self.sum_behind(x, y, Earlier::NONE)
     }
 }

@@ -6,12 +6,13 @@
 //!                                                       ─► values of cells ─► looked up by the rows
 //! ```
 //!
-//! Sums are integers, so the order in which they are added never matters.
+//! Sums are integers, so the order in which they are added never matters, and several GPUs may have a share of the rows each.
 
 mod cells;
 mod measure;
 mod ordered;
 mod scan;
+pub(super) mod share;
 mod statistic;
 
 pub use measure::measure;
@@ -27,7 +28,9 @@ use crate::runtime::upload::upload;
 use cells::{by_fold, plain};
 use cudarc::driver::CudaSlice;
 use ordered::ordered;
+use share::Share;
 use statistic::DeviceStatistic;
+use std::ops::Range;
 use taiga_core::column::categories::UncodedCategories;
 use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::permutation::RandomFolds;
@@ -59,7 +62,7 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPl
     input.check()?;
     check_room(queue, input.codes.len(), 0)?;
     let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
-    encode(queue, &codes, input.target, input.weight, plan, params)
+    encode_whole(queue, &codes, input.target, input.weight, plan, params)
 }
 
 /// [`taiga_core::column_steps::ColumnSteps::target_encode_uncoded`] on the GPU.
@@ -69,32 +72,45 @@ pub fn target_encode(queue: &Queue, input: &EncodingInput<'_>, plan: &EncodingPl
 pub fn target_encode_uncoded(queue: &Queue, input: &UncodedInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
     params.validate()?;
     input.check()?;
-    let rows = input.categories.rows();
-    // Sums of all categories are a table, but for an ordered encoding, to which unused numbers are so many more bits to sort by.
-    let most = if let EncodingPlan::Ordered(_) = plan { 1 << 31 } else { (rows / 4).max(1 << 20) };
+    // To an ordered encoding unused numbers are no more than bits to sort by.
+    let most = if let EncodingPlan::Ordered(_) = plan { 1 << 31 } else { most_near(input.categories.rows()) };
+    let codes = number(queue, &input.categories, most)?;
+    encode_whole(queue, &codes, input.target, input.weight, plan, params)
+}
+
+/// The most categories whose numbers may be distances from the least: their sums are a table.
+pub(super) fn most_near(rows: usize) -> usize {
+    (rows / 4).max(1 << 20)
+}
+
+/// Numbers categories, integers that are near each other by distances where there are at most `most`.
+///
+/// # Errors
+/// [`Error::Device`], [`Error::Memory`].
+pub(super) fn number(queue: &Queue, categories: &UncodedCategories<'_>, most: usize) -> Result<DeviceCodes> {
+    let rows = categories.rows();
     // A sort that numbers them takes what that of the encoding does, which comes behind it.
-    let codes = match &input.categories {
+    match categories {
         UncodedCategories::Integers(column) => {
             check_room(queue, rows, DeviceColumn::exact_bytes(column) as u64)?;
-            DeviceCodes::of_integers(queue, column, most)?
+            DeviceCodes::of_integers(queue, column, most)
         }
         UncodedCategories::Texts(texts) => {
             let packed = PackedTexts::new(*texts);
             check_room(queue, rows, packed.bytes())?;
-            DeviceCodes::of_texts(queue, &packed)?
+            DeviceCodes::of_texts(queue, &packed)
         }
-    };
-    encode(queue, &codes, input.target, input.weight, plan, params)
+    }
 }
 
 /// Checks that there is room for an encoding of rows, and `more` bytes for what their codes are made from.
-fn check_room(queue: &Queue, rows: usize, more: u64) -> Result<()> {
+pub(super) fn check_room(queue: &Queue, rows: usize, more: u64) -> Result<()> {
     // Codes, keys and rows twice, the order, a target and a weight, a value three times.
     queue.check_memory("target encoding", more + rows as u64 * (4 + 24 + 4 + 16 + 20 + 8))
 }
 
-/// Encodes rows by their codes.
-fn encode(
+/// Encodes all rows by their codes.
+fn encode_whole(
     queue: &Queue,
     codes: &DeviceCodes,
     target: EncodingTarget<'_>,
@@ -102,39 +118,52 @@ fn encode(
     plan: &EncodingPlan,
     params: &TargetParams,
 ) -> Result<Vec<Vec<f64>>> {
-    let (rows, outputs) = (codes.rows, target.outputs());
-    if rows == 0 {
-        return Ok(vec![vec![]; outputs]);
+    if codes.rows == 0 {
+        return Ok(vec![vec![]; target.outputs()]);
     }
-    let prepared = Prepared::new(target, weight, params);
-    let packed = outputs == 1;
-    let statistics = prepared.statistics().into_iter();
-    let statistics = statistics.map(|s| DeviceStatistic::new(queue, s, rows, packed)).collect::<Result<Vec<_>>>()?;
+    encode(queue, codes, &Prepared::new(target, weight, params), &Share::whole(codes.rows), plan, params)
+}
+
+/// Encodes a share of the rows by their codes; an ordered encoding is one of all rows.
+///
+/// # Errors
+/// As [`target_encode`].
+pub(super) fn encode(
+    queue: &Queue,
+    codes: &DeviceCodes,
+    prepared: &Prepared<'_>,
+    share: &Share<'_>,
+    plan: &EncodingPlan,
+    params: &TargetParams,
+) -> Result<Vec<Vec<f64>>> {
+    let statistics = prepared.statistics();
+    let packed = statistics.len() == 1;
+    let statistics = statistics.into_iter().map(|s| DeviceStatistic::new(queue, s, share, packed)).collect::<Result<Vec<_>>>()?;
     let in_folds = |folds: DeviceCodes| statistics.iter().map(|s| by_fold(queue, codes, &folds, s, params)).collect();
     let values: Vec<CudaSlice<f64>> = match plan {
         EncodingPlan::Ordered(orders) => ordered(queue, codes, &statistics, orders, params),
         EncodingPlan::Folds(folds, count) => {
-            check_folds(folds.len(), rows)?;
-            in_folds(DeviceCodes::new(queue, "the folds", folds, *count)?)
+            check_folds(folds.len(), share.all())?;
+            in_folds(DeviceCodes::new(queue, "the folds", &folds[share.rows()], *count)?)
         }
         EncodingPlan::RandomFolds(folds) => {
-            check_folds(folds.rows(), rows)?;
-            in_folds(random_folds(queue, folds)?)
+            check_folds(folds.rows(), share.all())?;
+            in_folds(random_folds(queue, folds, share.rows())?)
         }
         EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, codes, s, params)).collect(),
     }?;
-    values.iter().map(|values| download(queue, values, rows)).collect()
+    values.iter().map(|values| download(queue, values, codes.rows)).collect()
 }
 
-/// The fold of each row.
-fn random_folds(queue: &Queue, folds: &RandomFolds) -> Result<DeviceCodes> {
-    let rows = folds.rows();
+/// The folds of a share of the rows.
+fn random_folds(queue: &Queue, folds: &RandomFolds, share: Range<usize>) -> Result<DeviceCodes> {
+    let rows = share.len();
     let (begins, before) = (upload(queue, "the folds", &folds.begins)?, upload(queue, "the folds", &folds.before)?);
     let mut codes = queue.alloc::<u32>("the folds", rows)?;
     let kernel = queue.gpu().kernel(TARGET_ENCODE, "random_folds")?;
-    let (n, key) = (rows as u64, folds.random().key());
+    let (first, n, key) = (share.start as u64, rows as u64, folds.random().key());
     // SAFETY: the arguments are those of `random_folds`, with an entry more than buckets, none above the number of beginnings.
-    unsafe { launch!(queue, kernel, each_row(queue, rows); &n, &key, &begins, &before, &folds.bits, &mut codes) }?;
+    unsafe { launch!(queue, kernel, each_row(queue, rows); &first, &n, &key, &begins, &before, &folds.bits, &mut codes) }?;
     Ok(DeviceCodes { codes, rows, categories: folds.count() })
 }
 
@@ -162,15 +191,29 @@ pub fn encode_fitted(queue: &Queue, encoder: &TargetEncoder, column: usize, rows
 pub fn category_values(queue: &Queue, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
     params.validate()?;
     input.check()?;
-    let (rows, outputs) = (input.codes.len(), input.target.outputs());
-    queue.check_memory("fitting an encoder", rows as u64 * (4 + 16 + 16) + input.categories as u64 * 56)?;
     let prepared = Prepared::new(input.target, input.weight, params);
-    let codes = DeviceCodes::new(queue, "the categories", input.codes, input.categories)?;
+    values_of_categories(queue, input, &prepared, &Share::whole(input.codes.len()), params)
+}
+
+/// [`category_values`] of all rows, of which this GPU has a share.
+///
+/// # Errors
+/// [`Error::Device`].
+pub(super) fn values_of_categories(
+    queue: &Queue,
+    input: &EncodingInput<'_>,
+    prepared: &Prepared<'_>,
+    share: &Share<'_>,
+    params: &TargetParams,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    let (rows, outputs) = (share.rows().len(), input.target.outputs());
+    queue.check_memory("fitting an encoder", rows as u64 * (4 + 16 + 16) + input.categories as u64 * 56)?;
+    let codes = DeviceCodes::new(queue, "the categories", &input.codes[share.rows()], input.categories)?;
     let mut values = vec![0.0; input.categories * outputs];
     let mut priors = vec![];
     for (k, host) in prepared.statistics().into_iter().enumerate() {
-        let statistic = DeviceStatistic::new(queue, host, rows, true)?;
-        let sums = if rows > 0 { statistic.total(queue, rows)? } else { [0; 3] };
+        let statistic = DeviceStatistic::new(queue, host, share, true)?;
+        let sums = if rows > 0 { statistic.total(queue)? } else { [0; 3] };
         let (_, smoothing) = statistic.smoothing(sums, params);
         priors.push(smoothing.prior / smoothing.scale);
         if input.categories > 0 {

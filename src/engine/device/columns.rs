@@ -2,25 +2,26 @@
 //! the device that is asked for.
 
 use super::fallback::{or_on_cpu, takes_everything};
-use super::{DeviceSet, Place, choose, cost, gpu};
+use super::{Place, choose, cost, gpu, open_gpus};
 use taiga_core::column_steps::ColumnSteps;
 use taiga_core::error::Result;
 use taiga_cpu::columns::CpuColumns;
 
-/// Runs `body` on the device that `device` names (as [`DeviceSet::parse`] has it), in the rayon pool that
-/// it is called in. [`DeviceSet::Auto`] is the CPU: the bus brings a column at the speed of some ten cores, and
+/// Runs `body` on the devices that `device` names (as [`super::DeviceSet::parse`] has it), in the rayon pool that
+/// it is called in; several GPUs share the rows. [`super::DeviceSet::Auto`] is the CPU: the bus brings a column at the speed of some ten cores, and
 /// a process that has not used the GPU yet pays more to open it than a statistic ever gains.
 ///
 /// # Errors
-/// Those of [`DeviceSet::parse`], the device and `body`.
+/// Those of [`super::DeviceSet::parse`], the device and `body`, and of several GPUs for what they do not share.
 pub fn with_columns<R>(device: &str, body: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
-    match DeviceSet::parse(device)?.at_most_one()? {
-        DeviceSet::Auto | DeviceSet::Cpu => body(&CpuColumns),
-        DeviceSet::Cuda(gpus) => gpu::with_columns(gpus.first(), body),
+    match open_gpus(device)?.as_slice() {
+        [] => body(&CpuColumns),
+        [one] => gpu::with_columns(*one, body),
+        several => gpu::with_shared_columns(several, body),
     }
 }
 
-/// [`with_columns`] for a `body` that sorts `values` values, on one thread where it is the CPU's. [`DeviceSet::Auto`] is then the
+/// [`with_columns`] for a `body` that sorts `values` values, on one thread where it is the CPU's. [`super::DeviceSet::Auto`] is then the
 /// GPU, if there is one with room for them, where it gains (from about 20 million values on); `told` is called with the device and the
 /// reason where a GPU came into question.
 ///

@@ -1,7 +1,7 @@
 //! A model or a forest on the device that applies it.
 
 use super::shared_copies::SharedCopies;
-use super::{DeviceSet, gpu, open, open_gpus};
+use super::{gpu, open_gpus};
 use std::sync::{Arc, OnceLock};
 use taiga_core::column::Column;
 use taiga_core::error::{Error, Result};
@@ -176,11 +176,11 @@ fn check_memory(columns: &[&Column<'_>], numbers: u64, bytes: u64, what: &str) -
 }
 
 impl PlacedPredictor {
-    /// Brings a model to the devices that `device` names (as [`DeviceSet::parse`] has it). [`DeviceSet::Auto`] is the CPU, where
+    /// Brings a model to the devices that `device` names (as [`super::DeviceSet::parse`] has it). [`super::DeviceSet::Auto`] is the CPU, where
     /// the columns are.
     ///
     /// # Errors
-    /// Those of [`DeviceSet::parse`] and of the device.
+    /// Those of [`super::DeviceSet::parse`] and of the device.
     pub fn new(device: &str, predictor: Arc<Predictor>) -> Result<Self> {
         // A constant needs no device.
         let mut gpus = open_gpus(device)?;
@@ -283,13 +283,13 @@ impl PlacedForest {
 }
 
 impl PlacedLinear {
-    /// Brings a linear model to the device that `device` names, as [`PlacedPredictor::new`] does.
+    /// Brings a linear model to the devices that `device` names, as [`PlacedPredictor::new`] does.
     ///
     /// # Errors
     /// As there.
     pub fn new(device: &str, predictor: Arc<linear::Predictor>) -> Result<Self> {
-        let number = if let DeviceSet::Cuda(gpus) = open(device)? { Some(gpus.first()) } else { None };
-        let copy = number.map(|number| gpu::copy_linear(number, &predictor)).transpose()?.map(Arc::from);
+        let copies = open_gpus(device)?.into_iter().map(|number| gpu::copy_linear(number, &predictor)).collect::<Result<_>>()?;
+        let copy = one_of(copies, |copies| Arc::new(SharedCopies::new(copies)));
         Ok(Placed { predictor, copy })
     }
 

@@ -1,6 +1,7 @@
 //! A model on several GPUs, each of which applies it to a share of the rows.
 
-use super::predict::{ExplainerCopy, ForestCopy, ModelCopy};
+use super::predict::{ExplainerCopy, ForestCopy, LinearCopy, ModelCopy};
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,6 +11,8 @@ use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::model::shap::ShapValues;
 use taiga_core::learners::forest;
+use taiga_core::learners::linear::predict::ReadRows;
+use taiga_core::learners::linear::shap::Parts;
 use taiga_core::shap::{Explanation, Terms};
 
 /// Fewer rows are no share: a launch costs what so many rows do.
@@ -38,25 +41,33 @@ impl<C: ?Sized + Send + Sync> SharedCopies<C> {
     ///
     /// # Errors
     /// The first of theirs.
-    fn ask<R: Send>(&self, columns: &[&Column<'_>], ask: impl Fn(&C, &[&Column<'_>]) -> Result<R> + Sync) -> Result<Vec<R>> {
-        let rows = columns.first().map_or(0, |column| column.len());
+    fn ask_rows<R: Send>(&self, rows: usize, ask: impl Fn(&C, Range<usize>) -> Result<R> + Sync) -> Result<Vec<R>> {
         let shares = (rows / FEWEST_ROWS).clamp(1, self.copies.len());
         let first = self.next.fetch_add(shares, Ordering::Relaxed);
-        let copy = |share: usize| &*self.copies[(first.wrapping_add(share)) % self.copies.len()];
-        if shares == 1 {
-            return Ok(vec![ask(copy(0), columns)?]);
-        }
         let of_share = |share: usize| {
-            let (start, end) = (share * rows / shares, (share + 1) * rows / shares);
-            let own: Vec<Column<'_>> = columns.iter().map(|column| column.slice(start, end - start)).collect();
-            ask(copy(share), &own.iter().collect::<Vec<_>>())
+            let copy = &*self.copies[(first.wrapping_add(share)) % self.copies.len()];
+            ask(copy, share * rows / shares..(share + 1) * rows / shares)
         };
+        if shares == 1 {
+            return Ok(vec![of_share(0)?]);
+        }
         thread::scope(|scope| {
             let of_share = &of_share;
             let others: Vec<_> = (1..shares).map(|share| scope.spawn(move || of_share(share))).collect();
             let own = of_share(0);
             let others = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| resume_unwind(panic)));
             [own].into_iter().chain(others).collect()
+        })
+    }
+
+    /// The same of columns.
+    ///
+    /// # Errors
+    /// As above.
+    fn ask<R: Send>(&self, columns: &[&Column<'_>], ask: impl Fn(&C, &[&Column<'_>]) -> Result<R> + Sync) -> Result<Vec<R>> {
+        self.ask_rows(columns.first().map_or(0, |column| column.len()), |copy, rows| {
+            let own: Vec<Column<'_>> = columns.iter().map(|column| column.slice(rows.start, rows.len())).collect();
+            ask(copy, &own.iter().collect::<Vec<_>>())
         })
     }
 }
@@ -121,10 +132,39 @@ impl ExplainerCopy for SharedCopies<dyn ExplainerCopy> {
     }
 }
 
+impl SharedCopies<dyn LinearCopy> {
+    fn ask_read<R: Send>(
+        &self,
+        rows: &ReadRows<'_, '_>,
+        ask: impl Fn(&(dyn LinearCopy + 'static), &ReadRows<'_, '_>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        self.ask_rows(rows.rows, |copy, own| {
+            let columns: Vec<Column<'_>> = rows.dense.iter().map(|column| column.slice(own.start, own.len())).collect();
+            let dense: Vec<&Column<'_>> = columns.iter().collect();
+            let csr = rows.csr.as_ref().map(|csr| csr.part(own.clone()));
+            ask(copy, &ReadRows { rows: own.len(), csr, dense: &dense })
+        })
+    }
+}
+
+impl LinearCopy for SharedCopies<dyn LinearCopy> {
+    fn raw(&self, rows: &ReadRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+        self.ask_read(rows, |copy, rows| copy.raw(rows)).map(join_rows)
+    }
+
+    fn explain(&self, rows: &ReadRows<'_, '_>, means: &[Vec<f64>]) -> Result<Parts> {
+        self.ask_read(rows, |copy, rows| copy.explain(rows, means)).map(join_terms)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use taiga_core::column::{Chunk, Values};
     use taiga_core::error::Error;
+    use taiga_core::learners::linear::csr::Csr;
+    use taiga_core::learners::linear::rows::{Items, ListChunk, ListColumn, Offsets, SparseRows};
+    use taiga_core::parallel::thread_pool::ThreadPool;
 
     /// Explains a row by its own value, under the number of the copy, and fails at a negative one.
     struct Echo(f64);
@@ -159,6 +199,51 @@ mod tests {
         let of_one = |three: &SharedCopies<dyn ExplainerCopy>| three.explain(&[&Column::from_f64("x", &[1.0])]).unwrap().values[1][0][0];
         let first = of_one(&three);
         assert_eq!((of_one(&three), of_one(&three), of_one(&three)), ((first + 1.0) % 3.0, (first + 2.0) % 3.0, first));
+    }
+
+    /// Scores a row by its number in the dense column plus the features in its list, and explains it by each alone.
+    struct LinearEcho;
+
+    impl LinearCopy for LinearEcho {
+        fn raw(&self, rows: &ReadRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
+            let parts = self.explain(rows, &[])?;
+            Ok(vec![parts[0][0].iter().zip(&parts[0][1]).map(|(dense, lists)| dense + lists).collect()])
+        }
+
+        fn explain(&self, rows: &ReadRows<'_, '_>, _: &[Vec<f64>]) -> Result<Parts> {
+            let csr = rows.csr.as_ref().expect("lists");
+            assert_eq!((csr.rows(), rows.dense[0].len()), (rows.rows, rows.rows));
+            let lists = (0..rows.rows).map(|i| csr.row(i).keys.iter().map(|key| f64::from(*key)).sum()).collect();
+            Ok(vec![vec![rows.dense[0].to_f64(), lists]])
+        }
+    }
+
+    /// Proves that shares of lists and dense columns are the same rows, whatever the pieces that lists lie in.
+    #[test]
+    fn lists_and_dense_columns_are_dealt_alike() {
+        let rows = 3 * FEWEST_ROWS + 77;
+        let offsets: Vec<i64> = (0..=rows as i64).map(|row| row * 2 - row % 2).collect();
+        let keys: Vec<u32> = (0..offsets[rows] as u32).map(|i| i % 1000).collect();
+        let numbers: Vec<f64> = (0..rows).map(|row| row as f64 * 1e6).collect();
+        let chunk = |own: Range<usize>| ListChunk {
+            offsets: Offsets::I64(&offsets[own.start..=own.end]),
+            validity: None,
+            items: Items::Numbers(Chunk::new(Values::U32(&keys), None)),
+        };
+        let column = Column::from_f64("x", &numbers);
+        let wanted: Vec<f64> = (0..rows)
+            .map(|row| numbers[row] + keys[offsets[row] as usize..offsets[row + 1] as usize].iter().map(|key| f64::from(*key)).sum::<f64>())
+            .collect();
+        let copies = (0..3).map(|_| Box::new(LinearEcho) as Box<dyn LinearCopy>).collect();
+        let three: SharedCopies<dyn LinearCopy> = SharedCopies::new(copies);
+        for cut in [0, 1, FEWEST_ROWS + 5, rows] {
+            let features = ListColumn { name: "f".into(), chunks: vec![chunk(0..cut), chunk(cut..rows)] };
+            let sparse = SparseRows { features, values: None };
+            let csr = Csr::new(&sparse, None, &ThreadPool::new(1).unwrap()).unwrap();
+            let read = ReadRows { rows, csr: Some(csr), dense: &[&column] };
+            assert_eq!(three.raw(&read).unwrap(), [wanted.clone()], "cut at {cut}");
+            assert_eq!(three.explain(&read, &[]).unwrap(), LinearEcho.explain(&read, &[]).unwrap(), "cut at {cut}");
+        }
     }
 
     /// Proves that one copy's error is the error of all.

@@ -72,7 +72,7 @@ pub fn look_up(
 /// `loo` and `full`.
 pub fn plain(queue: &Queue, codes: &DeviceCodes, statistic: &DeviceStatistic<'_>, params: &TargetParams) -> Result<CudaSlice<f64>> {
     let n = codes.rows;
-    let (_, smoothing) = statistic.smoothing(statistic.total(queue, n)?, params);
+    let (_, smoothing) = statistic.smoothing(statistic.total(queue)?, params);
     if params.kind == EncodingKind::Full {
         let values = statistic.category_values(queue, codes, &smoothing)?;
         return look_up(queue, &values, codes, None, n);

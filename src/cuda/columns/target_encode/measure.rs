@@ -1,6 +1,7 @@
 //! The stages of an ordered encoding, timed.
 
 use super::ordered::{SortedRows, ordered};
+use super::share::Share;
 use super::statistic::{DeviceSmoothing, DeviceStatistic};
 use super::{TARGET_ENCODE, WINDOW_BITS};
 use crate::columns::categories::DeviceCodes;
@@ -24,7 +25,8 @@ pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], or
     let mark = || queue.stream().record_event(Some(CU_EVENT_DEFAULT)).map_err(timed);
     let between = |a: &CudaEvent, b: &CudaEvent| a.elapsed_ms(b).map(f64::from).map_err(timed);
     let codes = DeviceCodes::new(queue, "the categories", codes, categories)?;
-    let statistic = DeviceStatistic::new(queue, AnyStatistic::Flags(Flags(flags)), flags.len(), true)?;
+    let share = Share::whole(flags.len());
+    let statistic = DeviceStatistic::new(queue, AnyStatistic::Flags(Flags(flags)), &share, true)?;
     let (statistics, orders, params) = (std::slice::from_ref(&statistic), std::slice::from_ref(order), TargetParams::default());
     let start = mark()?;
     let out = ordered(queue, &codes, statistics, orders, &params)?;
@@ -42,7 +44,7 @@ pub fn measure(queue: &Queue, codes: &[u32], categories: usize, flags: &[u8], or
     let made = mark()?;
     queue.sort_pairs(&from.0, &from.1, &mut to, n as u32, 0..32 + bits_below(categories as u64))?;
     let sorted = mark()?;
-    let smoothing = DeviceSmoothing::from(&statistic.smoothing(statistic.total(queue, n)?, &params).1);
+    let smoothing = DeviceSmoothing::from(&statistic.smoothing(statistic.total(queue)?, &params).1);
     let mut out = out;
     let begun = mark()?;
     SortedRows::InOrder(to).values(queue, &statistic, &smoothing, n, &mut out[0], false)?;

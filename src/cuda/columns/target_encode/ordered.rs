@@ -25,7 +25,7 @@ pub fn ordered(
 ) -> Result<Vec<CudaSlice<f64>>> {
     let n = codes.rows;
     let smoothings: Vec<DeviceSmoothing> =
-        statistics.iter().map(|s| Ok(DeviceSmoothing::from(&s.smoothing(s.total(queue, n)?, params).1))).collect::<Result<_>>()?;
+        statistics.iter().map(|s| Ok(DeviceSmoothing::from(&s.smoothing(s.total(queue)?, params).1))).collect::<Result<_>>()?;
     let mut out = statistics.iter().map(|_| queue.alloc::<f64>("values", n)).collect::<Result<Vec<_>>>()?;
     // One statistic's flags ride in the rows; several share the sorted rows.
     let flags = statistics.first().map_or(0, |s| s.packed_flags(queue));

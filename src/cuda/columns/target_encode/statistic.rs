@@ -2,6 +2,7 @@
 
 use super::TARGET_ENCODE;
 use super::scan::{CategoryKeys, ScanMode, ScanOutput, scan};
+use super::share::Share;
 use crate::columns::categories::DeviceCodes;
 use crate::launch;
 use crate::runtime::Queue;
@@ -84,9 +85,10 @@ impl From<&Smoothing> for DeviceSmoothing {
     }
 }
 
-/// A statistic on the GPU.
+/// A statistic of a share of the rows on the GPU; its sums are of all rows.
 pub struct DeviceStatistic<'a> {
     host: AnyStatistic<'a>,
+    share: &'a Share<'a>,
     pub form: SumForm,
     pub columns: TargetColumns,
     units: (f64, f64),
@@ -97,7 +99,7 @@ pub struct DeviceStatistic<'a> {
 
 impl<'a> DeviceStatistic<'a> {
     /// `packed`: flags may ride in the rows' numbers.
-    pub fn new(queue: &Queue, host: AnyStatistic<'a>, rows: usize, packed: bool) -> Result<Self> {
+    pub fn new(queue: &Queue, host: AnyStatistic<'a>, share: &'a Share<'a>, packed: bool) -> Result<Self> {
         let parts = host.parts();
         let mut columns = TargetColumns {
             scale: parts.scale,
@@ -109,14 +111,14 @@ impl<'a> DeviceStatistic<'a> {
         let mut numbers = vec![];
         for (values, place) in [(parts.values, &mut columns.values), (parts.weight, &mut columns.weight)] {
             if let Some(values) = values {
-                let slice = upload(queue, "the target", values)?;
+                let slice = upload(queue, "the target", &values[share.rows()])?;
                 *place = pointer(queue, &slice);
                 numbers.push(slice);
             }
         }
-        let flags = parts.flags.map(|flags| upload(queue, "the target", flags)).transpose()?;
+        let flags = parts.flags.map(|flags| upload(queue, "the target", &flags[share.rows()])).transpose()?;
         let form = match parts.kind {
-            SumKind::Whole if flags.is_some() && packed && rows < 1 << 31 => SumForm::Packed,
+            SumKind::Whole if flags.is_some() && packed && share.all() < 1 << 31 => SumForm::Packed,
             SumKind::Whole => SumForm::Whole,
             SumKind::Real => SumForm::Real,
             SumKind::Full => SumForm::Full,
@@ -125,7 +127,7 @@ impl<'a> DeviceStatistic<'a> {
             columns.flags = pointer(queue, flags);
         }
         let (units, centre) = ((parts.scale, parts.weight_scale), parts.centre);
-        Ok(DeviceStatistic { host, form, columns, units, centre, flags, _numbers: numbers })
+        Ok(DeviceStatistic { host, share, form, columns, units, centre, flags, _numbers: numbers })
     }
 
     /// The flags that ride in the rows' numbers; a null pointer for none.
@@ -142,14 +144,15 @@ impl<'a> DeviceStatistic<'a> {
     }
 
     /// Σ over all rows.
-    pub fn total(&self, queue: &Queue, rows: usize) -> Result<[i128; 3]> {
+    pub fn total(&self, queue: &Queue) -> Result<[i128; 3]> {
+        let rows = self.share.rows().len();
         let kernel = queue.gpu().kernel(TARGET_ENCODE, named!("total", self.form))?;
         let config = each_row(queue, rows);
         let mut out = queue.alloc::<u8>("sums", config.grid_dim.0 as usize * self.form.bytes())?;
         let (n, flags) = (rows as u64, self.packed_flags(queue));
         // SAFETY: the arguments are those of `total_*`; the columns have `n` rows, and each block writes a sum.
         unsafe { launch!(queue, kernel, config; &self.columns, &n, &flags, &mut out) }?;
-        Ok(self.added(queue, &out, config.grid_dim.0 as usize)?[0])
+        self.share.add(self.added(queue, &out, config.grid_dim.0 as usize)?[0])
     }
 
     pub fn smoothing(&self, sums: [i128; 3], params: &TargetParams) -> (Moments, Smoothing) {
@@ -157,7 +160,7 @@ impl<'a> DeviceStatistic<'a> {
         (m, smoothing_of(m, self.units, self.centre, params))
     }
 
-    /// The sum of each cell: of each category, or of each category and fold.
+    /// The sum of each cell over all rows: of each category, or of each category and fold.
     pub fn cells(&self, queue: &Queue, codes: &DeviceCodes, folds: Option<&DeviceCodes>) -> Result<CudaSlice<u8>> {
         let count = folds.map_or(1, |f| f.categories);
         let cells = codes.categories.saturating_mul(count);
@@ -166,7 +169,7 @@ impl<'a> DeviceStatistic<'a> {
             return Err(Error::device_memory(queue.gpu().number(), message));
         }
         queue.check_memory("the sums of categories", (cells * self.form.bytes()) as u64)?;
-        let sums = queue.zeros::<u8>("the sums of categories", cells * self.form.bytes())?;
+        let mut sums = queue.zeros::<u8>("the sums of categories", cells * self.form.bytes())?;
         let kernel = queue.gpu().kernel(TARGET_ENCODE, "cell_keys")?;
         let n = codes.rows;
         let mut from: Pairs<u32> = (queue.alloc("keys", n)?, queue.alloc("rows", n)?);
@@ -183,6 +186,8 @@ impl<'a> DeviceStatistic<'a> {
             let keys = CategoryKeys::Narrow(&to.0);
             scan(queue, self.form as u32, keys, &to.1, n, &self.columns, &Default::default(), ScanMode::Totals, written)?;
         }
+        drop(to);
+        self.share.add_cells(queue, self.form, cells, &mut sums)?;
         Ok(sums)
     }
 

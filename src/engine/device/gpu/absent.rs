@@ -95,6 +95,10 @@ pub fn with_columns<R>(number: Option<u32>, _: impl FnOnce(&dyn ColumnSteps) -> 
     absent(number)
 }
 
+pub fn with_shared_columns<R>(numbers: &[Option<u32>], _: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
+    absent(numbers.first().copied().flatten())
+}
+
 pub fn check_sorting(_: usize) -> Result<()> {
     absent(None)
 }

@@ -23,6 +23,7 @@ use taiga_core::shap::{Explanation, Terms};
 use taiga_cpu::linear::passes::Passes;
 use taiga_cuda::CudaColumns;
 use taiga_cuda::columns::borders;
+use taiga_cuda::columns::several_gpus::SharedColumns;
 use taiga_cuda::linear::CudaBatches;
 pub use taiga_cuda::linear::with_passes;
 use taiga_cuda::predict::DevicePredictor;
@@ -138,6 +139,15 @@ pub fn by_batches(number: Option<u32>, batches: ByBatches<'_, '_, '_, '_>, deal:
 /// [`taiga_core::Error::Device`], and those of `body`.
 pub fn with_columns<R>(number: Option<u32>, body: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
     body(&CudaColumns::new(Gpu::get(number)?)?)
+}
+
+/// Runs `body` with what several GPUs do with columns, each with a share of the rows.
+///
+/// # Errors
+/// As [`with_columns`].
+pub fn with_shared_columns<R>(numbers: &[Option<u32>], body: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
+    let gpus = numbers.iter().map(|number| Gpu::get(*number)).collect::<Result<Vec<_>>>()?;
+    body(&SharedColumns::new(&gpus)?)
 }
 
 /// Checks that a GPU has room to sort so many values.

@@ -150,6 +150,10 @@ pub fn with_columns<R>(_: Option<u32>, _: impl FnOnce(&dyn ColumnSteps) -> Resul
     absent()
 }
 
+pub fn with_shared_columns<R>(_: &[Option<u32>], _: impl FnOnce(&dyn ColumnSteps) -> Result<R>) -> Result<R> {
+    absent()
+}
+
 pub fn check_sorting(_: usize) -> Result<()> {
     absent()
 }

@@ -5,6 +5,8 @@
 //! A program of its own, in which tests with shards of one GPU have the GPUs for themselves: such shards wait for each other on one device,
 //! and what else the process does there can keep one of them from beginning.
 
+mod columns;
+
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
