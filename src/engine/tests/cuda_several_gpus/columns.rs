@@ -14,7 +14,8 @@ use taiga_engine::encoding::TargetEncoder;
 use taiga_engine::encoding::target::{
     Auto, EncodingInput, EncodingKind, EncodingPlan, EncodingTarget, Order, PriorWeight, TargetParams, UncodedInput,
 };
-use taiga_engine::quantize::borders::{BorderMethod, BorderParams};
+use taiga_engine::quantize::BorderMethod;
+use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams, HistogramParams};
 use taiga_testing::gpu::shards::shards;
 use taiga_testing::gpu::{gpu, patterns, say};
