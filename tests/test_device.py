@@ -147,12 +147,13 @@ def test_lists_that_name_no_gpus_are_errors(call: str, device: str) -> None:
         CALLS[call](device=device)
 
 
-# What several GPUs may share: fits, of sparse logistic regression by L-BFGS; and predictions, which of a linear model
-# one GPU makes.
-FITS = ("fit_gbdt", "fit_forest", "fit_sparse_lr", "fit_folds")
-FUNCTIONS = (*FITS, "cross_val_predict", "cross_validate", "search", "predict")
-LINEAR_CALLS = {call for call in CALLS if call.startswith("predict linear")}
-SHARED = {call for call in CALLS if call.split()[0] in FUNCTIONS} - LINEAR_CALLS
+# What several GPUs do not share: borders, and codes among those that are to be fitted; what runs through all rows in one
+# order; and fits by batches.
+ALONE = {
+    *("borders", "borders of a sample", "quantize", "quantize to 16 bits", "combine"),
+    *("target_encode ordered", "fit_sparse_lr ftrl"),
+}
+SHARED = CALLS.keys() - ALONE
 
 
 @pytest.mark.parametrize("call", [call for call in CALLS if call not in SHARED])

@@ -12,7 +12,7 @@ import polars.selectors as cs
 from polars_taiga import _plugin
 from polars_taiga._grid import Grid, asked_points, data_points, model_points, type_of
 from polars_taiga._scores import in_unit_of_target, listed
-from polars_taiga.device import checked
+from polars_taiga.device import checked_several
 from polars_taiga.model import Model
 from polars_taiga.predict import columns_by_name, predict_by_name, predict_known
 
@@ -160,7 +160,7 @@ def partial_dependence(
     """
     own = _checked_model(model)
     names = _checked_features(own, features)
-    asked, checked_device = asked_points(names, grid), checked(device)
+    asked, checked_device = asked_points(names, grid), checked_several(device)
     _check_result_names(own, names, individual)
     if data is None:
         of_rows = {"individual": individual, "weight": weight is not None, "sample": sample is not None}

@@ -13,7 +13,7 @@ from polars_taiga import _plugin, _taiga
 from polars_taiga._fit import Problems, checked_on_error, marked, part, plain
 from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
-from polars_taiga.device import checked, cpu_alone
+from polars_taiga.device import checked, checked_several, cpu_alone
 from polars_taiga.encoder import Encoder
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def target_encode(
         rows. An Enum knows its own (not in early versions of Polars 1). With them, integers and
         Booleans are classes, too.
     device
-        As in `min_max`. Categories are numbered on the CPU.
+        As in `min_max`; several GPUs are an error of an ordered encoding, which runs through all rows.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def target_encode(
         "weight": weight is not None,
         "order_by": order_by is not None,
         "folds": fold_column is not None,
-        "device": checked(device),
+        "device": checked(device) if kind == "ordered" else checked_several(device),
     }
     return _plugin.per_column("target_encode", args, kwargs)
 
@@ -280,7 +280,7 @@ def fit_target_encoder(
         "params": _target_params("fit_target_encoder", kind="full", prior=prior, prior_weight=prior_weight),
         "classes": _classes(classes),
         "on_error": checked_on_error(on_error, ("raise", "null")),
-        "device": checked(device),
+        "device": checked_several(device),
     }
     parts = [*marked(columns), part("target", target)]
     if weight is not None:
@@ -362,7 +362,7 @@ def encode(
         elif dtype is not None and dtype != pl.Float64:
             msg = f"encode: dtype={dtype} is neither Float64 nor a struct of Float64 with a field for each class"
             raise ValueError(msg)
-    kwargs = {"classes": classes, "wanted": wanted, "device": checked(device)}
+    kwargs = {"classes": classes, "wanted": wanted, "device": checked_several(device)}
     return _plugin.elementwise_per_column("encode", [column, expr], kwargs)
 
 
@@ -487,7 +487,7 @@ def combine(*cats: IntoColumns, device: str = "auto") -> pl.Expr:
         Names, expressions, selectors, or lists of these: String, Categorical, Enum, integer or
         Boolean columns.
     device
-        As in `min_max`. Categories are numbered on the CPU.
+        As in `min_max`, but for several GPUs. Categories are numbered on the CPU.
 
     Examples
     --------

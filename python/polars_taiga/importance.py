@@ -9,7 +9,7 @@ import polars as pl
 from polars_taiga import _plugin
 from polars_taiga._fit import checked_on_error
 from polars_taiga.custom_metric import CustomMetric, as_json, columns_of
-from polars_taiga.device import checked
+from polars_taiga.device import checked_several
 from polars_taiga.predict import (
     _rows_to_compare,
     check_has_rounds,
@@ -192,7 +192,7 @@ def importance(
         "on_error": checked_on_error(on_error, ("raise", "null")),
         "rounds": checked_rounds("importance", rounds),
         "background": digest,
-        "device": checked(device),
+        "device": checked_several(device),
         "wanted": None if own is None else own._inner.wanted()[0],
     }
     return _plugin.scalar_of_columns("importance", [*inputs, *columns], kwargs).alias("importance")

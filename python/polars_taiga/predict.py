@@ -11,7 +11,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _fit, _plugin
-from polars_taiga.device import checked, checked_several
+from polars_taiga.device import checked_several
 from polars_taiga.model import Model
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ def predict_known(model: Model, features: list[str], device: str) -> pl.Expr:
         "outputs": [spec],
         "together": False,
         "rounds": None,
-        "device": checked(device),
+        "device": checked_several(device),
         "wanted": model._inner.wanted()[0],
         "background": None,
     }
@@ -407,7 +407,7 @@ def predict(
     device
         As in `min_max`. A GPU gains on many rows at a time: on a collected frame rather than in a
         streaming query, which calls with about 100,000. Several GPUs (`"cuda:0,1"`, `"cuda:all"`) have a share of the
-        rows each, or of a streaming query's calls; not of a linear model.
+        rows each, or of a streaming query's calls.
     background
         For `"shap"` and `"shap_interactions"`: rows to compare with (interventional Shapley values [2]_), of the
         columns that the model names. What is not known of a row is then taken from each of them in turn, so time

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import polars as pl
 
 from polars_taiga import _plugin
-from polars_taiga.device import checked
+from polars_taiga.device import checked, checked_several
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn
@@ -37,7 +37,7 @@ def _kwargs(bins: int, method: str, sample: int, seed: int, device: str) -> dict
     if method not in get_args(BorderMethod):
         msg = f"parameter `method`: {method!r} is not one of {', '.join(map(repr, get_args(BorderMethod)))}"
         raise ValueError(msg)
-    return {"bins": bins, "method": method, "sample": sample, "seed": seed, "device": checked(device)}
+    return {"bins": bins, "method": method, "sample": sample, "seed": seed, "device": device}
 
 
 def borders(
@@ -95,7 +95,9 @@ def borders(
     >>> pl.DataFrame({"x": [1.0, 2.0, 4.0, None]}).select(tg.borders("x")).item().to_list()
     [1.5, 3.0]
     """
-    return _plugin.scalar("borders", [_plugin.as_expr(expr, "a column")], _kwargs(bins, method, sample, seed, device))
+    return _plugin.scalar(
+        "borders", [_plugin.as_expr(expr, "a column")], _kwargs(bins, method, sample, seed, checked(device))
+    )
 
 
 def quantize(
@@ -144,4 +146,6 @@ def quantize(
             raise ValueError(msg)
         bins = max(2, len(values) + 1)
         args.append(pl.lit(pl.Series([values], dtype=pl.List(pl.Float64))))
-    return _plugin.per_column("quantize", args, _kwargs(bins, method, sample, seed, device))
+    # Borders run through all rows in one order, which several GPUs do not share; codes among them are each row's own.
+    placed = checked(device) if borders is None else checked_several(device)
+    return _plugin.per_column("quantize", args, _kwargs(bins, method, sample, seed, placed))

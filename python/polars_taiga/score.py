@@ -10,7 +10,7 @@ import polars.selectors as cs
 from polars_taiga import _plugin
 from polars_taiga._fit import checked_on_error
 from polars_taiga.custom_metric import CustomMetric, as_json, columns_of
-from polars_taiga.device import checked
+from polars_taiga.device import checked_several
 from polars_taiga.predict import check_has_rounds, checked_rounds, inputs_of, known
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def score(
         "times": list(times),
         "on_error": checked_on_error(on_error, ("raise", "null")),
         "rounds": checked_rounds("score", rounds),
-        "device": checked(device),
+        "device": checked_several(device),
         "wanted": None if own is None else own._inner.wanted()[0],
     }
     return _plugin.scalar_of_columns("score", [model_expr, *roles, *columns], kwargs).alias("score")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import polars as pl
 
 from polars_taiga import _plugin, _taiga
-from polars_taiga.device import checked
+from polars_taiga.device import checked_several
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn
@@ -180,8 +180,8 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
         A column of integers, floats, Boolean, Decimal or a temporal type; several by a selector.
     device
         Where it is computed: `"cpu"`, `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is
-        none), or `"auto"`, the default, which is the CPU: a column has to go there first. The result is the same, to
-        the last bit.
+        none), `"cuda:0,1"` or `"cuda:all"` (several, each with a share of the rows), or `"auto"`, the default, which
+        is the CPU: a column has to go there first. The result is the same, to the last bit.
 
     Raises
     ------
@@ -198,7 +198,7 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     {'min': 2, 'max': 7}
     """
     column = _plugin.as_expr(expr, "a column")
-    return _plugin.scalar("min_max", [column], {"name": _name(column), "device": checked(device)})
+    return _plugin.scalar("min_max", [column], {"name": _name(column), "device": checked_several(device)})
 
 
 def histogram(
@@ -288,7 +288,7 @@ def histogram(
         "moments": moments,
         "weighted": weights is not None,
         "name": _name(column),
-        "device": checked(device),
+        "device": checked_several(device),
     }
     return _plugin.scalar("histogram", args, kwargs)
 
@@ -355,5 +355,5 @@ def histogram2d(
             raise ValueError(msg)
     params = {"x": _params(axes[0]), "y": _params(axes[1]), "density": _density(density)}
     moments = [moments for _, moments in pairs]
-    kwargs = {"params": params, "moments": moments, "weighted": weights is not None, "device": checked(device)}
+    kwargs = {"params": params, "moments": moments, "weighted": weights is not None, "device": checked_several(device)}
     return _plugin.scalar("histogram2d", _together(*columns), kwargs)

@@ -7,7 +7,7 @@
 //! kfold, loo, full   the sums of each share's cells ─► through the host to all others ─► values of each share's rows
 //! ```
 //!
-//! An ordered encoding and borders are made of all rows in one order: they are no work to share.
+//! An ordered encoding, borders and numbers of combinations are made of all rows in one order: they are no work to share.
 
 use super::CudaColumns;
 use super::categories::{DeviceCodes, range_of};
@@ -231,9 +231,8 @@ impl ColumnSteps for SharedColumns {
         shares.map(join)
     }
 
-    /// The first GPU does: whoever asks for combinations shares what comes behind them.
-    fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
-        self.gpus[0].combine(columns)
+    fn combine(&self, _: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {
+        Err(not_shared("numbers of combinations are"))
     }
 }
 
