@@ -147,8 +147,8 @@ def test_lists_that_name_no_gpus_are_errors(call: str, device: str) -> None:
         CALLS[call](device=device)
 
 
-# What several GPUs do not share: borders, and codes among those that are to be fitted; what runs through all rows in one
-# order; and fits by batches.
+# What several GPUs do not share: borders, and codes among those that are to be fitted; what runs through all rows in
+# one order; and fits by batches.
 ALONE = {
     *("borders", "borders of a sample", "quantize", "quantize to 16 bits", "combine"),
     *("target_encode ordered", "fit_sparse_lr ftrl"),
