@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PYTHONS = ["3.10", "3.11", "3.12", "3.13", "3.14"]
 NEWEST_GLIBC = (2, 28)
+ZIG = "import ziglang; print(ziglang.__path__[0])"
 TRY = """
 import polars as pl, polars_taiga as tg
 df = pl.DataFrame({"x": range(200), "c": ["a", "b"] * 100}).with_columns(y=pl.col("x") >= 100)
@@ -108,10 +109,15 @@ def check_sdist(sdist: Path, build: bool) -> None:
         kept = ("PATH", "HOME", "CARGO_HOME", "RUSTUP_HOME", "TMPDIR")
         env = {name: value for name, value in os.environ.items() if name in kept or name.startswith("PIP_")}
         env |= {"CARGO_TARGET_DIR": f"{folder}/target", "MATURIN_PEP517_ARGS": "--no-default-features"}
+        if sys.platform == "linux":
+            # Zig's linker takes the C library's oldest symbols, so that this machine gives a release's wheel too.
+            env["CARGO_ZIGBUILD_ZIG_PATH"] = str(Path(run(sys.executable, "-c", ZIG).strip()) / "zig")
+            env["MATURIN_PEP517_ARGS"] += f" --zig --compatibility manylinux_{NEWEST_GLIBC[0]}_{NEWEST_GLIBC[1]}"
         build_one = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--wheel-dir", folder, sdist.resolve()]
         run(*build_one, cwd=folder, env=env)
         wheel = next(Path(folder).glob("*.whl"))
         print(f"{wheel.name}: built from the sdist alone")
+        check_wheel(wheel, NEWEST_GLIBC)
         check_try(wheel, "newest", all_pythons=False)
 
 
