@@ -10,6 +10,7 @@
 //   tree_share_quantizers, tree_shared_* (where several outputs share the tree)        instead of the above
 //   tree_spread (where there is noise on scores)                                       once a tree
 //   tree_keep, tree_add_kept (where trees are left out for a while)                    twice a round
+//   tree_linear_measure ─► tree_linear_sums ─► tree_linear_values (where leaves are functions of rows), then tree_update_rows    once a tree
 //
 // and without asking the host:
 //
@@ -42,6 +43,7 @@
 #include "trees/evaluate_shared.cuh"
 #include "trees/spread.cuh"
 #include "trees/dropouts.cuh"
+#include "trees/linear_leaves.cuh"
 #include "trees/small_tables.cuh"
 
 #include <cstddef>

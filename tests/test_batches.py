@@ -104,6 +104,7 @@ def test_random_fits(data: st.DataObject) -> None:
         "policy": draw(st.sampled_from(["symmetric", "depthwise", "leafwise"])),
         "row_sample": draw(st.sampled_from(["none", "bernoulli", "goss", "mvs"])),
         "loss": draw(st.sampled_from(["rmse", "mae", "huber", "quantile", "expectile"])),
+        "leaf": draw(st.sampled_from(["constant", "constant", "linear"])),
         "bins": draw(st.sampled_from([4, 64, 255, 256])),
         "border_sample": draw(st.sampled_from([50, 200_000])),
         "border_method": draw(st.sampled_from(["quantile", "greedy_logsum", "min_max_entropy"])),
@@ -203,7 +204,6 @@ def test_what_is_not_done_in_batches_is_said(frame: pl.DataFrame, tmp_path: Path
     cases: list[tuple[str, dict[str, Any]]] = [
         ("row_key", {"row_key": "id"}),
         ("init_model", {"init_model": model}),
-        ("leaf", {"leaf": "linear"}),
         ("snapshot", {"snapshot": tmp_path / "state"}),
         ("collective", {"collective": tg.Collective(rank=0, world=2, address="127.0.0.1:9", secret="s" * 16)}),
         ("on_error", {"on_error": "constant"}),

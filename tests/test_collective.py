@@ -115,6 +115,8 @@ FITS: list[dict[str, Any]] = [
         "row_sample": "mvs",
     },
     {"target": "labels", "features": NUMBERS, "rounds": 4, "loss": "multilabel"},
+    {"target": "y", "features": [*NUMBERS, "city"], "rounds": 5, "leaf": "linear", "weight": "w", "eval": "held"},
+    {"target": "kind", "features": NUMBERS, "rounds": 3, "leaf": "linear", "linear_l2": 1.0, "policy": "leafwise"},
     {
         "target": "count",
         "features": NUMBERS,

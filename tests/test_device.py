@@ -51,6 +51,9 @@ CALLS: dict[str, Callable[..., pl.Expr]] = {
     "encode integers": lambda **p: tg.encode(ENCODER, "d", **p),
     "fit_target_encoder": lambda **p: tg.fit_target_encoder("c", "y", **p),
     "combine": lambda **p: tg.combine("c", "d", **p),
+    "fit_gbdt linear leaves": lambda **p: tg.fit_gbdt(
+        "y", "a", "b", "d", rounds=6, leaf="linear", policy="leafwise", **p
+    ),
     "fit_gbdt": lambda **p: tg.fit_gbdt("y", "a", "b", "c", "d", rounds=8, **p),
     "fit_gbdt of several targets": lambda **p: tg.fit_gbdt(
         pl.struct("y", "a"), "b", "c", "d", rounds=8, row_sample="goss", **p

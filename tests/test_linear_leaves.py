@@ -229,14 +229,6 @@ def test_what_does_not_go_together_is_an_error(df: pl.DataFrame, params: dict[st
         df.taiga.fit_gbdt("y", FEATURES, **{**LINEAR, **params})
 
 
-def test_devices(df: pl.DataFrame) -> None:
-    """The CPU alone fits such leaves: "auto" is the CPU, and says so."""
-    with pytest.raises((ValueError, pl.exceptions.ComputeError), match="device"):
-        df.taiga.fit_gbdt("y", FEATURES, **LINEAR, device="cuda")
-    df.taiga.fit_gbdt("y", FEATURES, **LINEAR, device="auto")
-    assert tg.device_info()["fits"][0][1].startswith("cpu")
-
-
 OURS_TO_THEIRS = {
     "rounds": 60,
     "policy": "leafwise",

@@ -87,6 +87,12 @@ FITS: dict[str, tuple[Callable[..., pl.Expr], tuple[Any, ...], dict[str, Any]]] 
     "mvs": (tg.fit_gbdt, ("yes", *NUMBERS), {"rounds": 6, "row_sample": "mvs", "feature_fraction": 0.5}),
     "bernoulli": (tg.fit_gbdt, ("y", *NUMBERS), {"rounds": 6, "row_sample": "bernoulli", "loss": "mae"}),
     "quantiles": (tg.fit_gbdt, ("y", *NUMBERS), {"rounds": 4, "loss": "quantile", "alpha": [0.1, 0.9]}),
+    "linear leaves": (tg.fit_gbdt, ("y", *NUMBERS, "city"), {"rounds": 5, "leaf": "linear", "weight": "w"}),
+    "linear classes": (
+        tg.fit_gbdt,
+        ("class", *NUMBERS),
+        {"rounds": 3, "leaf": "linear", "linear_l2": 0.5, "policy": "leafwise", "eval": "held"},
+    ),
     "held out": (
         tg.fit_gbdt,
         ("yes", *NUMBERS, "city"),

@@ -532,9 +532,9 @@ def fit_gbdt(
         to the leaf, 16 at the most, fitted by Newton's step to its rows when the tree has grown (Shi et al., "Gradient
         Boosting With Piece-Wise Linear Regression Trees", 2018); the first round has numbers. A row with a missing
         value of one of these columns gets the leaf's number. For targets that rise and fall with columns smoothly, and
-        beyond the range of what was seen; on the CPU alone. Errors beside it: losses whose leaves are refitted
-        (`"mae"`, `"quantile"`), `monotone`, `max_delta_step`, `path_smooth`, `boosting="dart"`, `collective` and
-        `batches`. Such a model has no Shapley values. (LightGBM: `linear_tree`. `docs/linear_leaves.md`.)
+        beyond the range of what was seen. Errors beside it: losses whose leaves are refitted (`"mae"`, `"quantile"`),
+        `monotone`, `max_delta_step`, `path_smooth`, `leaf_iterations` and `boosting="dart"`. Such a model has no
+        Shapley values. (LightGBM: `linear_tree`. `docs/linear_leaves.md`.)
     linear_l2
         L2 regularisation of the coefficients of `leaf="linear"`, in units of hessians, not negative; default 0. It
         depends on the units of the columns; constants know nothing of it. (LightGBM: `linear_lambda`.)

@@ -492,11 +492,12 @@ class _Fits:
         (docs/larger_than_memory.md). The query is run in batches of about 32 MB (of `batches` rows, if it is a number),
         by the streaming engine unless `engine` names another: once for the target and whatever else stands beside the
         features, and for categories, all of which a fit keeps whole; once for a sample of the numeric features, which
-        borders are found by; and once for their codes, a byte a value, which the fit keeps. Without `rounds` the
-        latter two are made twice. It has to give the same rows in the same order each time: other rows are an error.
-        The fit is on the CPU; a GPU named by `device`, `row_key`, `init_model`, `leaf="linear"`, `snapshot`,
-        `collective` and `on_error="constant"` are errors. `batches="auto"`: of lazy frames, if twice the size of the
-        numeric features, and what a fit keeps, have no room in the memory that the process can still have.
+        borders are found by (with `leaf="linear"` their values are kept, 4 or 8 bytes each); and once for their codes,
+        a byte a value, which the fit keeps. Without `rounds` the latter two are made twice. It has to give the same
+        rows in the same order each time: other rows are an error. The fit is on the CPU; a GPU named by `device`,
+        `row_key`, `init_model`, `snapshot`, `collective` and `on_error="constant"` are errors. `batches="auto"`: of
+        lazy frames, if twice the size of the numeric features, and what a fit keeps, have no room in the memory that
+        the process can still have.
 
         `spill` is a folder for what a fit in batches keeps of each row: codes, scores and more in mapped files, which
         the system writes out where memory is short. They have no names, and are gone when the fit is over, however it

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use taiga_engine::column::Column;
 use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::dataset::{Input, LossColumns, Quiet};
-use taiga_engine::learners::boosting::params::Boosting;
+use taiga_engine::learners::boosting::params::{Boosting, LeafKind};
 use taiga_engine::learners::boosting::{BoostingParams, fit};
 
 /// The variable of the environment that says how many fits are drawn.
@@ -107,6 +107,20 @@ impl RandomFit {
             max_drop: [None, Some(2)][seed as usize / 3 % 2],
             uniform_drop: Some(seed % 5 < 2),
             one_drop: Some(seed % 4 == 1),
+            ..self.params.clone()
+        }
+    }
+
+    /// Returns the parameters with leaves that are linear functions, and without what does not go with them.
+    pub fn with_linear_leaves(&self) -> BoostingParams {
+        BoostingParams {
+            leaf: Some(LeafKind::Linear),
+            linear_l2: self.params.seed.is_multiple_of(3).then_some(0.5),
+            boosting: None,
+            monotone: Default::default(),
+            max_delta_step: None,
+            path_smooth: None,
+            leaf_iterations: None,
             ..self.params.clone()
         }
     }

@@ -72,16 +72,18 @@ pub fn code_features(
     Ok(coded.into_iter().flatten().collect())
 }
 
-/// The same where some of the numeric columns come in batches: one pass over these gathers the sample's rows of each.
+/// The same where some of the numeric columns come in batches: one pass over these gathers the sample's rows of each. `keep` is called with the
+/// columns of each batch, in order of the rows.
 ///
 /// # Errors
-/// Those of [`Batches::read`]; [`Error::Memory`] where the sample has no room.
+/// Those of [`Batches::read`], and of `keep`; [`Error::Memory`] where the sample has no room.
 pub fn code_batches(
     input: &Input<'_>,
     batches: Batches<'_>,
     params: &FeatureBorders,
     pool: &ThreadPool,
     interrupted: &(dyn Fn() -> bool + Sync),
+    keep: &mut dyn FnMut(&[Column<'_>]) -> Result<()>,
 ) -> Result<Vec<(u32, CodedFeature)>> {
     let (sample, columns) = (training_sample(input, params), batches.columns());
     let what = format!("the values of {} rows that the borders of {} features are fitted on", sample.len(), columns.len());
@@ -102,7 +104,7 @@ pub fn code_batches(
             values.extend(own);
             *missing |= is_missing;
         }
-        Ok(())
+        keep(columns)
     })?;
     let coded = pool.deal(input.features.len(), Vec::new, |memory, index| {
         let column = &input.features[index];

@@ -7,7 +7,7 @@
 //!   [`folds`]: how they are divided to validate; [`positions`]: where they were shown; [`event_times`]: when events of rows happened, as far
 //!   as is known.
 //! - [`row_keys`]: the order of rows that have keys, whatever order they come in.
-//! - [`batches`]: features that are read in batches, for tables larger than memory.
+//! - [`batches`]: features that are read in batches, for tables larger than memory; `kept_columns`: what is kept of their values.
 //! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
@@ -19,6 +19,7 @@ pub mod counted;
 pub mod evaluation;
 pub mod event_times;
 pub mod folds;
+pub(crate) mod kept_columns;
 pub mod labels;
 pub mod monitor;
 pub mod own_rows;

@@ -143,6 +143,10 @@ kernels!(
     spread,
     keep,
     add_kept,
+    linear_measure,
+    linear_sums,
+    linear_values,
+    update_rows,
     start,
     all_reduce,
     complete_quantizer,
@@ -231,6 +235,7 @@ impl Kernels {
         for kernel in [&kernels.leaves, &kernels.leaves_heap] {
             kernel.allow_shared(gpu, leaves_shared(gpu))?;
         }
+        kernels.linear_sums.allow_shared(gpu, super::linear_leaves::shared(gpu))?;
         Ok(kernels)
     }
 }

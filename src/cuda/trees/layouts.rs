@@ -55,7 +55,7 @@ kernel_structs! {
     Total, GradientQuantizer, LossProgram, LossRows, NodeRows, PartitionJob, LaunchRows, HistogramJob, Histograms, SparseRows, SparseSumParams, RowLists,
     RowRecords, FeatureInfo, Rules, SplitInput, FeatureSplit, NodeSplit, SplitSearch, LevelScores, RowDraw, TreeWalk, LeafSumParams,
     LeafValues, TreeStart, RootGuess, ResidentLevel, GroupRows, PositionRows, RiskRows, RiskTie, SharedOutput, SharedOutputs,
-    KeptTree, ShardMagnitudes, DeviceGroup, AllReduce, QuantizerReduce, LeafReduce, ScoreGather, SmallTable, SmallFit,
+    KeptTree, LinearColumn, LinearLeafColumns, LinearRounding, LinearSums, LinearFunction, LinearCoefficient, ShardMagnitudes, DeviceGroup, AllReduce, QuantizerReduce, LeafReduce, ScoreGather, SmallTable, SmallFit,
     SmallNode, SmallLeaf, SmallBest,
 }
 

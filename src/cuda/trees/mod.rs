@@ -10,7 +10,8 @@
 //! - [`root_histogram`], [`histogram`]: histograms summed from rows; [`own_histograms`]: those of a shard; [`partition`]: rows sent to children;
 //! - [`evaluate_splits`]: the search for splits; [`evaluate_shared`]: that of trees that several outputs share ([`shared_tree`]);
 //! - [`leaf_sums`]: the end of a tree; [`leaf_quantiles`]: leaves that are refitted;
-//! - [`spread`]: how far derivatives lie apart; [`dropouts`]: trees that leave the scores for a while;
+//! - [`spread`]: how far derivatives lie apart; [`dropouts`]: trees that leave the scores for a while; [`linear_leaves`]: leaves that are functions
+//!   of their rows;
 //! - [`several_gpus`]: rows dealt to several GPUs; [`all_reduce`]: what they have summed, added up; [`gathered_rows`]: what one has to
 //!   know of others' rows; [`rendezvous`]: where their threads meet;
 //! - [`small_tables`]: all trees of many tables of few rows;
@@ -35,6 +36,7 @@ mod leaf_quantiles;
 mod leaf_steps;
 mod leaf_sums;
 mod level_buffers;
+mod linear_leaves;
 pub mod loss_program;
 mod own_histograms;
 mod partition;
@@ -60,6 +62,7 @@ use self::dropouts::KeptTrees;
 use self::feature_groups::{FeatureGroup, FeatureStorage};
 use self::layouts::{FeatureInfo, GradientQuantizer};
 use self::level_buffers::LevelBuffers;
+use self::linear_leaves::LinearLeaves;
 use self::resident_tree::ResidentTree;
 use self::shared_tree::SharedTree;
 use self::sparse_features::SparseCandidates;
@@ -70,7 +73,8 @@ use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use taiga_core::learners::boosting::steps::{
-    Announced, Begun, CtrSteps, DropoutSteps, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+    Announced, Begun, CtrSteps, DropoutSteps, GroupId, GroupSteps, LeafSteps, LeafSums, LinearSteps, SpreadSteps, TrainingData,
+    TreeRequest, TreeSteps,
 };
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
@@ -131,6 +135,8 @@ pub struct CudaTrees<'a> {
     shared: Option<SharedTree>,
     /// Where trees leave the scores for a while, what was kept of all of them.
     kept: Option<KeptTrees>,
+    /// Where leaves are linear functions, the values of columns and what is summed of them.
+    linear: Option<LinearLeaves<'a>>,
     /// The scores of a tree's outputs, while its leaves' values are tried in their place.
     untried: Buffer<f32>,
     /// What grew whole.
@@ -197,7 +203,7 @@ impl<'a> CudaTrees<'a> {
         // A shard has histograms of its own rows besides, those of two trees.
         let held = if data.shard.is_whole() { slots } else { 3 * slots };
         let group = FeatureGroup::bytes(data.features, planned, rows, components, held);
-        let bytes = group + 16 * rows as u64 + RowData::bytes(data) + (64 << 20);
+        let bytes = group + 16 * rows as u64 + RowData::bytes(data) + LinearLeaves::bytes(data) + (64 << 20);
         queue.check_memory(&format!("a fit of {rows} rows, {} features and {slots} nodes", data.features.len()), bytes)
     }
 
@@ -223,6 +229,7 @@ impl<'a> CudaTrees<'a> {
         let group = group.shared_by(data.shared);
         let shared = if data.shared > 1 { Some(SharedTree::new(&queue, data.shared)?) } else { None };
         let row_data = RowData::new(&queue, &data)?;
+        let linear = LinearLeaves::new(&queue, &data)?;
         let lists = [Buffer::new(&queue, "rows of nodes", rows)?, Buffer::new(&queue, "rows of nodes", rows)?];
         let work = LevelBuffers::new(&queue)?;
         Ok(CudaTrees {
@@ -251,6 +258,7 @@ impl<'a> CudaTrees<'a> {
             tree: 0,
             shared,
             kept: None,
+            linear,
             untried: Buffer::new(&queue, "scores", 1)?,
             grown: None,
             announced,
@@ -415,6 +423,10 @@ impl TreeSteps for CudaTrees<'_> {
 
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
+    }
+
+    fn linear_leaves(&mut self) -> Option<&mut dyn LinearSteps> {
+        if self.linear.is_some() { Some(self) } else { None }
     }
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {

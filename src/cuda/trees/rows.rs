@@ -12,7 +12,7 @@ use super::shared_tree::{Squares, draws_by_squares};
 use crate::runtime::Queue;
 use crate::{grid, launch};
 use taiga_core::collective::RowShard;
-use taiga_core::error::Result;
+use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::losses::Loss;
@@ -44,6 +44,9 @@ pub struct RowData<'a> {
     /// `[output][row]`: the leaf of the output's last tree; the leaves' values.
     pub leaf: Buffer<u16>,
     pub values: Vec<Buffer<f32>>,
+    /// What rows get instead, `[output][row]`, where leaves are linear functions, and whether an output's last tree has such.
+    row_values: Option<Buffer<f32>>,
+    has_row_values: Vec<bool>,
     /// Whether the values of the last round's trees are still to be added to the scores, and whether those of
     /// the round that has not ended yet are queued to be.
     pub waiting: bool,
@@ -144,6 +147,8 @@ impl<'a> RowData<'a> {
             measured_rows,
             leaf: Buffer::new(queue, "leaves", outputs * rows)?,
             values: (0..outputs).map(|_| Buffer::new(queue, "leaf values", 1)).collect::<Result<_>>()?,
+            row_values: data.values.map(|_| Buffer::new(queue, "values of rows", outputs * rows)).transpose()?,
+            has_row_values: vec![false; outputs],
             waiting: false,
             addition_queued: false,
             packed_gradients: Buffer::new(queue, "statistics", data.shared * rows)?,
@@ -216,8 +221,21 @@ impl<'a> RowData<'a> {
 
     /// Remembers the values of the leaves of an output's last tree, by the number its rows have.
     pub fn set_values(&mut self, queue: &Queue, output: usize, values: &[f32]) -> Result<()> {
+        self.has_row_values[output] = false;
         self.values[output].reserve(queue, "leaf values", values.len())?;
         self.values[output].write(queue, values)
+    }
+
+    /// Finds what rows get of an output's last tree by the functions and terms at two addresses, which are there for the numbers of its leaves.
+    pub fn set_row_values(&mut self, queue: &Queue, kernels: &Kernels, output: usize, (functions, terms): (u64, u64)) -> Result<()> {
+        let Some(room) = &self.row_values else { return Err(Error::Data("no room for values of rows".into())) };
+        let (rows, at) = (self.rows as u64, (output * self.rows) as u64);
+        let (leaf, values, out) = (self.leaf.address + 2 * at, self.values[output].address, room.address + 4 * at);
+        let config = grid(self.blocks, 256, 0);
+        // SAFETY: the arguments are those of `tree_linear_values`: a leaf of each row, a function and a value of each leaf, and room for each row.
+        unsafe { launch!(queue, &kernels.linear_values, config; &rows, &leaf, &functions, &terms, &values, &out) }?;
+        self.has_row_values[output] = true;
+        Ok(())
     }
 
     /// Ends a round: the values of its trees are added to the scores, at the latest when these are
@@ -227,7 +245,8 @@ impl<'a> RowData<'a> {
             return Ok(());
         }
         self.waiting = true;
-        if self.measured_rows.is_some() || self.outputs > 1 { self.add_values(queue, kernels) } else { Ok(()) }
+        let own = self.has_row_values.contains(&true);
+        if own || self.measured_rows.is_some() || self.outputs > 1 { self.add_values(queue, kernels) } else { Ok(()) }
     }
 
     /// Adds the values of the last trees to the scores, where they are not yet.
@@ -241,7 +260,13 @@ impl<'a> RowData<'a> {
     /// Adds the values of an output's last tree to its scores.
     pub fn add_values_of(&self, queue: &Queue, kernels: &Kernels, output: usize) -> Result<()> {
         let (rows, config, at) = (self.rows as u64, grid(self.blocks, 256, 0), (output * self.rows) as u64);
-        let (scores, leaf, values) = (self.scores.address + 4 * at, self.leaf.address + 2 * at, self.values[output].address);
+        let scores = self.scores.address + 4 * at;
+        if let Some(own) = self.row_values.as_ref().filter(|_| self.has_row_values[output]) {
+            let values = own.address + 4 * at;
+            // SAFETY: the arguments are those of `tree_update_rows`: scores and values of an output's rows.
+            return unsafe { launch!(queue, &kernels.update_rows, config; &scores, &values, &rows) };
+        }
+        let (leaf, values) = (self.leaf.address + 2 * at, self.values[output].address);
         // SAFETY: the arguments are those of `tree_update`: scores and leaves of an output's rows.
         unsafe { launch!(queue, &kernels.update, config; &scores, &leaf, &values, &rows) }
     }

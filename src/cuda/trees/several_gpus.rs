@@ -14,16 +14,19 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 use taiga_core::collective::nested::{Nested, shards_of_each};
 use taiga_core::collective::{Collective, RowShard};
-use taiga_core::column::Column;
+use taiga_core::column::{Column, FeatureType};
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::{Error, Result};
+use taiga_core::learners::boosting::linear_leaves::{Equations, LeafMeasures, TreeColumns, Units};
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, LinearSteps, SpreadSteps, TrainingData, TreeRequest,
+    TreeSteps,
 };
 use taiga_core::losses::Loss;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::{CodeSet, CodeSource, CodedFeature};
 use taiga_core::tree::Tree;
+use taiga_core::tree::linear::LinearLeaf;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, Division, GrowSteps, NodeId, SearchNode, Speculation};
 
@@ -63,8 +66,19 @@ impl<'a> RowsOf<'a> {
     }
 }
 
+/// Returns some rows of columns that leaves read; of those with categories, which none does, all.
+fn values_of<'a>(columns: &[Column<'a>], rows: &Range<usize>) -> Vec<Column<'a>> {
+    let is_numeric = |column: &Column<'_>| *column.dtype() != FeatureType::Categorical;
+    columns.iter().map(|column| if is_numeric(column) { column.slice(rows.start, rows.len()) } else { column.clone() }).collect()
+}
+
 /// Returns the table of some of the rows.
-fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Range<usize>, end: &'a dyn Collective) -> TrainingData<'a> {
+fn rows_of<'a>(
+    data: &TrainingData<'a>,
+    (sources, values): (&'a [CodeSource<'a>], Option<&'a [Column<'a>]>),
+    rows: &Range<usize>,
+    end: &'a dyn Collective,
+) -> TrainingData<'a> {
     let part = |values: &Vec<f32>| values[rows.clone()].to_vec();
     TrainingData {
         features: data.features,
@@ -88,6 +102,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         announced: data.announced,
         shared: data.shared,
         steps_on: data.steps_on,
+        values,
         shard: RowShard { collective: end, first: data.shard.first + rows.start, all: data.shard.all },
         batches: None,
     }
@@ -142,9 +157,12 @@ pub fn with_shards(
     let end_of = |k: usize| -> &dyn Collective { if of.is_whole() { &ends[k] } else { &between[k] } };
     let columns: Vec<Vec<RowsOf<'_>>> = ranges.iter().map(|rows| data.sources.iter().map(|s| RowsOf::of(s, rows)).collect()).collect();
     let sources: Vec<Vec<CodeSource<'_>>> = columns.iter().map(|own| own.iter().map(RowsOf::source).collect()).collect();
-    let shards = (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, &sources[k], &ranges[k], end_of(k))))).collect::<Vec<_>>();
+    let values: Option<Vec<Vec<Column<'_>>>> = data.values.map(|columns| ranges.iter().map(|rows| values_of(columns, rows)).collect());
+    let values_of = |k: usize| values.as_ref().map(|values| &values[k][..]);
+    let shards: Vec<_> =
+        (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, (&sources[k], values_of(k)), &ranges[k], end_of(k))))).collect();
     let (measures, measures_all) = (data.measures_all || data.held_out.is_some(), data.measures_all);
-    let outputs = data.scores.len();
+    let (outputs, is_linear) = (data.scores.len(), data.values.is_some());
     drop((data.target, data.groups, data.positions, data.risk_sets));
     let threads = DriverThreads::new(gpus.len(), pool.size().div_ceil(gpus.len()))?;
     let make = |rank: usize| {
@@ -164,6 +182,7 @@ pub fn with_shards(
         of,
         measures,
         measures_all,
+        is_linear,
         outputs,
         subsets: vec![],
     };
@@ -189,6 +208,8 @@ struct SeveralTrees<'a> {
     of: RowShard<'a>,
     measures: bool,
     measures_all: bool,
+    /// Whether leaves are linear functions.
+    is_linear: bool,
     outputs: usize,
     /// Those of every GPU.
     subsets: Vec<CodeSet>,
@@ -289,6 +310,29 @@ impl LeafSteps for SeveralTrees<'_> {
     }
 }
 
+impl LinearSteps for SeveralTrees<'_> {
+    fn measure(&mut self, loss: &dyn Loss, output: usize, columns: &TreeColumns) -> Result<LeafMeasures> {
+        let each = self.each(|_, trees| trees.measure(loss, output, columns))?;
+        let all = each.into_iter().reduce(|mut all, of_rows_behind| {
+            all.merge(of_rows_behind);
+            all
+        });
+        all.ok_or_else(|| Error::Data("no GPU has any rows".into()))
+    }
+
+    fn equations(&mut self, columns: &TreeColumns, units: &Units) -> Result<Equations> {
+        let mut all = Equations::default();
+        for own in self.each(|_, trees| trees.equations(columns, units))? {
+            if all.counts.is_empty() { all = own } else { all.merge(&own) }
+        }
+        Ok(all)
+    }
+
+    fn set_functions(&mut self, output: usize, columns: &TreeColumns, functions: &[Option<LinearLeaf>]) -> Result<()> {
+        self.all(|trees| trees.set_functions(output, columns, functions))
+    }
+}
+
 impl DropoutSteps for SeveralTrees<'_> {
     fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
         self.each(|rank, trees| trees.keep_trees_of(&given, self.ranges[rank].clone())).map(drop)
@@ -318,6 +362,10 @@ impl TreeSteps for SeveralTrees<'_> {
 
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
         Some(self)
+    }
+
+    fn linear_leaves(&mut self) -> Option<&mut dyn LinearSteps> {
+        if self.is_linear { Some(self) } else { None }
     }
 
     fn begin_tree(&mut self, request: &TreeRequest<'_>) -> Result<Begun> {

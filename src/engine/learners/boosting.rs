@@ -55,9 +55,6 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
     fit_with(input, params, &FitOptions::default(), monitor)
 }
 
-/// What a device named beside linear leaves is told.
-const LINEAR_LEAVES: &str = "leaf=\"linear\": leaves that are linear functions are fitted on the CPU yet";
-
 /// Fits as [`fit`] does, from what `options` give: a model whose trees come first, or a snapshot of a fit that was ended. 60 rounds and 40
 /// more are the bytes of 100.
 ///
@@ -98,10 +95,6 @@ pub fn fit_with(
     check_present(&params.device)?;
     if options.batches.is_some() {
         check_on_cpu(&params.device, "`batches`: what comes in batches is fitted on the CPU yet")?;
-        return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
-    }
-    if params.has_linear_leaves() {
-        check_on_cpu(&params.device, LINEAR_LEAVES)?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }
     if options.own.is_some_and(|own| !own.is_whole()) {

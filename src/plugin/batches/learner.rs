@@ -72,6 +72,8 @@ impl Params {
     /// About what a fit keeps of each value that comes in batches, in bytes.
     pub(super) fn value_bytes(&self) -> u64 {
         match self {
+            // Linear leaves read values.
+            Params::Gbdt(params) if params.has_linear_leaves() => 1 + 8,
             Params::Gbdt(_) => 1,
             Params::Forest(_) => 2,
             Params::SparseLr(_) => 8,
@@ -111,9 +113,6 @@ pub(super) fn problem(kwargs: &FitKwargs, params: &Params, fields: &InputSchema,
         |name: &str, what: &str| Ok(Some(format!("parameter `{name}`: {what} is not fitted in batches yet: leave out `batches`")));
     if init_model {
         return not_yet("init_model", "what goes on from a model");
-    }
-    if matches!(params, Params::Gbdt(params) if params.has_linear_leaves()) {
-        return not_yet("leaf", "what reads the values of all rows after each tree, as \"linear\" does,");
     }
     if kwargs.snapshot.is_some() {
         return not_yet("snapshot", "what keeps its state");

@@ -308,6 +308,7 @@ mod tests {
             announced: None,
             shared: 1,
             steps_on: false,
+            values: None,
             shard: RowShard::whole(rows),
             batches: None,
         };

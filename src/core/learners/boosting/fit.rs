@@ -25,6 +25,7 @@ use crate::collective::RowShard;
 use crate::column::select::OwnedColumn;
 use crate::column::{Column, FeatureType};
 use crate::dataset::counted::Counted;
+use crate::dataset::kept_columns::KeptBlock;
 use crate::dataset::labels::Labels;
 use crate::dataset::own_rows::WholeBlocks;
 use crate::dataset::positions::PositionFactors;
@@ -84,7 +85,6 @@ fn fit_own(
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
     options.check_batches()?;
-    linear_leaves::check_rows(params, options, own)?;
     let rows = checks::check_table_of(input, own.count, options.batched())?;
     let threads = threads(params, own.count, input.features.len());
     let pool = ThreadPool::of_fit(threads, monitor.may_wait() || !own.is_whole())?;
@@ -240,6 +240,8 @@ pub(super) struct PreparedFit<'a> {
     risk_sets: Option<RiskSets>,
     pub(super) scores: Vec<Vec<f32>>,
     prior: PriorRounds,
+    /// The values of columns that come in batches, where leaves are functions of them.
+    kept: Vec<KeptBlock>,
     /// The memory that the arrays will take.
     reserved: Reservation,
 }
@@ -266,9 +268,16 @@ impl<'a> PreparedFit<'a> {
         let several = several::each(input, &data);
         let raw_loss = if kind == LossKind::Huber { loss(kind, &params.loss_params(), classes, 1.0)? } else { raw_loss };
         let borders = params.border_params(&input.features);
+        let mut kept = vec![];
         let mut numeric = match (options.coded, options.batches) {
             (Some(coded), _) => coded.to_vec(),
-            (None, Some(batches)) => coded::code_batches(input, batches, &borders, pool, &|| monitor.interrupted())?,
+            (None, Some(batches)) => {
+                let mut keeper = linear_leaves::keeper(params, batches);
+                let keep = &mut |columns: &[Column<'_>]| keeper.as_mut().map_or(Ok(()), |keeper| keeper.add(columns, pool));
+                let coded = coded::code_batches(input, batches, &borders, pool, &|| monitor.interrupted(), keep)?;
+                kept = keeper.map(|keeper| keeper.kept(pool)).transpose()?.unwrap_or_default();
+                coded
+            }
             (None, None) => coded::code_features(input, &own, &borders, pool, &|| monitor.interrupted())?,
         };
         if let Some(model) = options.init_model {
@@ -397,6 +406,7 @@ impl<'a> PreparedFit<'a> {
             risk_sets,
             scores,
             prior,
+            kept,
             reserved,
         })
     }
@@ -408,7 +418,7 @@ impl<'a> PreparedFit<'a> {
     pub(super) fn run(self, devices: &dyn TreeDevices, monitor: &dyn Monitor) -> Result<Model> {
         let PreparedFit { pool, input, own, params, options, kind, loss, shares_trees, tree_params, .. } = self;
         let PreparedFit { mut features, base, measured, units, shared, start, targets, weights, weight_unit, .. } = self;
-        let PreparedFit { loss_columns, groups, risk_sets, scores, mut prior, reserved, .. } = self;
+        let PreparedFit { loss_columns, groups, risk_sets, scores, mut prior, kept, reserved, .. } = self;
         let schedule = DropRules::of(params).map(|rules| DropSchedule::new(rules, options.init_model, prior.rounds));
         let mut given_trees = std::mem::take(&mut prior.trees);
         let (outputs, positions) = (loss.outputs(), input.loss_columns.positions.as_ref());
@@ -425,6 +435,7 @@ impl<'a> PreparedFit<'a> {
             && !shares_trees
             && schedule.is_none()
             && params.leaf_iterations() == 1
+            && !params.has_linear_leaves()
             && units.len() == 1;
         let trees = u64::from(prior.rounds + params.rounds()) * outputs as u64;
         let announced = sure.then_some(Announced { learning_rate: params.learning_rate(), trees });
@@ -439,6 +450,9 @@ impl<'a> PreparedFit<'a> {
             None => bias,
         };
         let trained: Option<Vec<bool>> = bias.as_ref().map(|p| (0..p.positions()).map(|position| p.is_trained(position)).collect());
+        let is_linear = params.has_linear_leaves();
+        let kept = options.batches.filter(|_| is_linear).map(|batches| linear_leaves::with_kept(input, batches, &kept));
+        let values = is_linear.then(|| kept.as_deref().or(options.values).unwrap_or(&input.features));
         let data = TrainingData {
             features: &coded,
             sources: &sources,
@@ -461,12 +475,13 @@ impl<'a> PreparedFit<'a> {
             announced,
             shared: if shares_trees { outputs } else { 1 },
             steps_on: params.leaf_iterations() > 1,
+            values,
             shard: own.shard(rows),
             batches: batches.as_ref(),
         };
         // Its arrays are there now, and count by themselves.
         drop(reserved);
-        let linear = params.has_linear_leaves().then(|| LinearLeaves::new(options.values.unwrap_or(&input.features)));
+        let linear = values.map(|values| LinearLeaves::new(values, own.count, own.shard(rows)));
         let rounds = Rounds {
             params,
             tree_params: &tree_params,

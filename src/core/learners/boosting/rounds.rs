@@ -3,7 +3,7 @@
 use super::categorical_features::CategoricalFeatures;
 use super::dropout::{Dropouts, Dropped};
 use super::leaf_values::{leaf_values, step_on};
-use super::linear_leaves::LinearLeaves;
+use super::linear_leaves::{LeafPaths, LinearLeaves, OnHost};
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
 use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OutputRules, RowSteps, TreeRequest, TreeSteps};
@@ -215,8 +215,9 @@ impl Rounds<'_> {
         features.note_used(grown.tree.splits())?;
         let is_first = number < (outputs / shared.map_or(1, |_| outputs)) as u64;
         // The leaves of the first round are numbers, as in LightGBM.
-        let columns = self.linear.filter(|_| !is_first).map(|_| features.columns_of_numbers());
-        let linear = self.linear.zip(columns.as_deref());
+        let linear = self.linear.filter(|_| !is_first);
+        let paths = linear.map(|linear| linear.paths(&grown.tree, &features.columns_of_numbers(), &features.coded));
+        let linear = linear.zip(paths.as_ref());
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
         let mut leaves = self.leaves(backend, (&grown, linear), &grown.tree, &sums, (own, output), rate)?;
         // Steps move the values of all outputs that share a tree together.
@@ -286,7 +287,7 @@ impl Rounds<'_> {
     fn leaves(
         &self,
         backend: &mut dyn TreeSteps,
-        (grown, linear): (&GrownTree, Option<LinearColumns<'_>>),
+        (grown, linear): (&GrownTree, Option<LinearPaths<'_>>),
         tree: &Tree,
         sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
@@ -309,15 +310,12 @@ impl Rounds<'_> {
             }
             backend.set_leaf_values(of_set, &values)?;
             let mut functions = vec![];
-            if let Some((linear, columns)) = linear {
-                let steps = steps_of_rows(backend)?;
-                let rows = steps.leaf_rows(self.loss, of_set)?;
-                let column = |feature: u32| columns.get(feature as usize).copied().flatten();
-                let fitted = linear.fit((&grown.tree, column), &rows, &values, (units.linear_l2, rate, units.unit))?;
-                functions = fitted.linear;
-                if !functions.is_empty() {
-                    steps.set_row_values(of_set, &fitted.values)?;
-                }
+            if let Some((linear, paths)) = linear {
+                let (of, rule) = ((self.loss, of_set), (units.linear_l2, rate, units.unit));
+                functions = match backend.linear_leaves() {
+                    Some(steps) => linear.fit(steps, of, paths, rule)?,
+                    None => linear.fit(&mut OnHost::new(linear, steps_of_rows(backend)?, &values), of, paths, rule)?,
+                };
             }
             // Where there are several targets, weights have the unit that these have in common.
             let factor = if self.units.len() > 1 { units.factor } else { 1.0 };
@@ -383,8 +381,8 @@ fn steps_of_leaves(backend: &mut dyn TreeSteps) -> Result<&mut dyn LeafSteps> {
     backend.leaf_steps().ok_or_else(none)
 }
 
-/// What makes leaves linear functions, and of each feature which column it is.
-type LinearColumns<'a> = (&'a LinearLeaves<'a>, &'a [Option<u32>]);
+/// What makes leaves linear functions, and the columns on the paths to those of a tree.
+type LinearPaths<'a> = (&'a LinearLeaves<'a>, &'a LeafPaths);
 
 /// The leaves of a tree for one of its outputs.
 #[derive(Clone)]

@@ -5,8 +5,10 @@
 //! where it is and answers with a few numbers a level.
 
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
+use super::linear_leaves::{Equations, LeafMeasures, TreeColumns, Units};
 use super::row_sampler::RowSampling;
 use crate::collective::RowShard;
+use crate::column::Column;
 use crate::dataset::row_groups::RowGroups;
 use crate::dataset::{Batches, Monitor};
 use crate::error::{Error, Result, RowsFault};
@@ -17,6 +19,7 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::{CodeSet, CodeSource, CodedFeature};
 use crate::tree::Tree;
 use crate::tree::grow::WholeTree;
+use crate::tree::linear::LinearLeaf;
 use crate::tree::params::{Policy, RowCounts, SplitParams, TreeParams};
 use crate::tree::split::{Scales, Sums};
 use crate::tree::steps::{Candidate, GrowSteps, NodeId};
@@ -69,6 +72,8 @@ pub struct TrainingData<'a> {
     pub shared: usize,
     /// Whether leaves take further steps ([`TreeSteps::leaf_steps`]).
     pub steps_on: bool,
+    /// The columns of the table, for these rows, where leaves are functions of their values ([`LinearSteps`]); those of categories are never read.
+    pub values: Option<&'a [Column<'a>]>,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
     /// What of the codes comes in batches, for devices that take it so: this process's threads.
@@ -225,6 +230,29 @@ pub trait RowSteps {
     fn set_row_values(&mut self, output: usize, values: &[f32]) -> Result<()>;
 }
 
+/// Makes the leaves of a tree [functions](super::linear_leaves) of their rows' values on a device that has these
+/// ([`TrainingData::values`]): three steps behind the values that leaves have otherwise ([`TreeSteps::set_leaf_values`]).
+pub trait LinearSteps {
+    /// Measures the device's rows as the tree just ended, or replayed, has parted them, by the derivatives of an output that has it.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn measure(&mut self, loss: &dyn Loss, output: usize, columns: &TreeColumns) -> Result<LeafMeasures>;
+
+    /// Returns the sums of the device's rows that were measured last, the columns' origins being those of all rows.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn equations(&mut self, columns: &TreeColumns, units: &Units) -> Result<Equations>;
+
+    /// Remembers what these rows' scores get from the tree for the output: the values of their leaves' functions, which count columns as the table
+    /// does, where these are there and finite, else those of the leaves.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn set_functions(&mut self, output: usize, columns: &TreeColumns, functions: &[Option<LinearLeaf>]) -> Result<()>;
+}
+
 /// A tree that there is before a fit's first: the leaf of each of the device's rows, and the leaves' values.
 pub struct GivenTree {
     pub leaves: Vec<u16>,
@@ -300,6 +328,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what tells rows one by one, on a device that does.
     fn row_values(&mut self) -> Option<&mut dyn RowSteps> {
+        None
+    }
+
+    /// Returns what makes leaves functions of rows, on a device that has their values; else this process does, by [`TreeSteps::row_values`].
+    fn linear_leaves(&mut self) -> Option<&mut dyn LinearSteps> {
         None
     }
 

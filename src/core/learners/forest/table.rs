@@ -96,7 +96,7 @@ pub fn binned(
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
     let params = &FeatureBorders::from(*params);
     let coded = match batches {
-        Some(batches) => code_batches(input, *batches, params, pool, interrupted)?,
+        Some(batches) => code_batches(input, *batches, params, pool, interrupted, &mut |_| Ok(()))?,
         None => code_features(input, own, params, pool, interrupted)?,
     };
     for (f, coded) in coded {

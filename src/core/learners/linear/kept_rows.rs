@@ -8,12 +8,10 @@
 //! The rows are read once. What is kept are lists and columns as any table has them, so a fit to them is the ordinary one, and its model
 //! has the same bytes.
 
-mod dense;
 mod lists;
 #[cfg(test)]
 mod tests;
 
-use self::dense::{DenseBlock, DenseKeeper};
 use self::lists::{KeptLists, ListKeeper};
 use super::checks::{check_dense_columns, check_table, check_target};
 use super::csr::Csr;
@@ -22,17 +20,13 @@ use super::problem::hash_bits;
 use super::rows::{ListColumn, SparseRows};
 use super::schema::check_numbering;
 use super::{Input, LinearParams};
-use crate::column::{Chunk, Column};
+use crate::column::Column;
 use crate::dataset::batches::{check_all, check_more, other_columns};
+use crate::dataset::kept_columns::{self, CHUNK, ColumnKeeper, KeptBlock, Store};
 use crate::dataset::{Monitor, OwnRows};
 use crate::error::{Error, Result};
-use crate::memory;
-use crate::pages::Zero;
 use crate::parallel::thread_pool::ThreadPool;
-use crate::spill::{Array, SpillFolder};
-
-/// So many entries, rows or cells are a chunk.
-const CHUNK: usize = 4 << 20;
+use crate::spill::SpillFolder;
 
 /// What takes the lists and the dense columns of a batch.
 pub type VisitRows<'v> = dyn FnMut(Option<&SparseRows<'_>>, &[Column<'_>]) -> Result<()> + 'v;
@@ -52,7 +46,7 @@ pub trait RowBatches: Sync {
 /// of a dense column.
 pub struct KeptRows {
     lists: Vec<KeptLists>,
-    dense: Vec<DenseBlock>,
+    dense: Vec<KeptBlock>,
 }
 
 impl KeptRows {
@@ -103,11 +97,7 @@ impl KeptRows {
 
     /// Returns the dense columns, with names and types of those that have no rows.
     fn columns<'a>(&'a self, empty: &[Column<'a>]) -> Vec<Column<'a>> {
-        let column = |(number, column): (usize, &Column<'a>)| {
-            let chunks: Vec<Chunk<'a>> = self.dense.iter().map(|block| block.chunk(number)).collect();
-            Column::new(column.name(), column.dtype().clone(), chunks)
-        };
-        empty.iter().enumerate().map(column).collect()
+        empty.iter().enumerate().map(|(number, empty)| kept_columns::column(&self.dense, number, empty)).collect()
     }
 }
 
@@ -127,7 +117,7 @@ impl Reading<'_> {
         // What is wrong with lists is told behind what is wrong with dense columns, whose other rows are read for that.
         let mut fault = check_numbering(sparse.map(|s| (s.features.name.as_str(), s.holds_texts())), self.params).err();
         let mut lists = ListKeeper::new(store, bits.is_some());
-        let mut dense = DenseKeeper::new(store, columns);
+        let mut dense = ColumnKeeper::new(*store, columns);
         let mut read = 0;
         if let Some(fault) = fault.take_if(|_| columns == 0) {
             return Err(fault);
@@ -165,34 +155,5 @@ impl Reading<'_> {
         let shape = |s: &SparseRows<'_>| s.values.is_some();
         let alike = sparse.map(shape) == self.beside.sparse.as_ref().map(shape) && dense.len() == self.beside.dense.len();
         if alike && dense.iter().all(|column| column.len() == len) { Ok(len) } else { Err(other_columns()) }
-    }
-}
-
-/// Where rows are kept.
-#[derive(Clone, Copy)]
-struct Store<'s> {
-    /// How many entries, rows or cells are a chunk.
-    chunk: usize,
-    spill: Option<&'s SpillFolder>,
-}
-
-impl Store<'_> {
-    /// Reserves memory for `bytes` that are about to be kept, of rows from `first` on; files take their place by themselves.
-    fn reserve(&self, bytes: u64, first: usize) -> Result<Option<memory::Reservation>> {
-        let what = || format!("what a fit in batches keeps of the rows from row {first} on");
-        let hint = "give `spill` a folder, and they lie in files";
-        self.spill.is_none().then(|| memory::reserve(&what(), bytes, hint)).transpose()
-    }
-
-    /// Makes an array of `len` zeros.
-    fn zeroed<T: Zero>(&self, len: usize) -> Result<Array<T>> {
-        Array::zeroed("the rows of a fit in batches", len, self.spill)
-    }
-
-    /// Keeps `values`.
-    fn keep<T: Zero>(&self, values: &[T]) -> Result<Array<T>> {
-        let mut array = self.zeroed(values.len())?;
-        array.copy_from_slice(values);
-        Ok(array)
     }
 }

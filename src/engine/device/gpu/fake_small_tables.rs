@@ -116,6 +116,7 @@ fn grow_table(table: &SmallTable<'_>, trees: &SmallTrees<'_>, grown: &mut GrownT
         announced: None,
         shared: 1,
         steps_on: false,
+        values: None,
         shard: RowShard { collective: &Alone, first: 0, all: rows },
         batches: None,
     };

@@ -11,6 +11,7 @@ mod dropouts;
 mod feature_weights;
 mod forest;
 mod linear;
+mod linear_leaves;
 mod noise;
 mod numerics;
 mod predict;

@@ -10,8 +10,8 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::steps::{
-    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeDevices, TreeRequest,
-    TreeSteps,
+    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafRows, LeafSteps, LeafSums, RowSteps, SpreadSteps, TrainingData,
+    TreeDevices, TreeRequest, TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -33,8 +33,8 @@ struct Dealt {
     threads: usize,
 }
 
-/// A fit whose shards all do the same.
-struct Shards<'a>(Vec<CpuTrees<'a>>);
+/// A fit whose shards all do the same, and the rows of each.
+struct Shards<'a>(Vec<CpuTrees<'a>>, Vec<Range<usize>>);
 
 impl Shards<'_> {
     /// Does the same in all shards at once; what they answer must be equal.
@@ -113,6 +113,23 @@ impl DropoutSteps for Shards<'_> {
     }
 }
 
+impl RowSteps for Shards<'_> {
+    fn leaf_rows(&mut self, loss: &dyn Loss, output: usize) -> Result<LeafRows> {
+        let mut all = LeafRows::default();
+        for shard in &mut self.0 {
+            let rows = shard.leaf_rows(loss, output)?;
+            all.leaf.extend(rows.leaf);
+            all.gradient.extend(rows.gradient);
+            all.hessian.extend(rows.hessian);
+        }
+        Ok(all)
+    }
+
+    fn set_row_values(&mut self, output: usize, values: &[f32]) -> Result<()> {
+        self.0.iter_mut().zip(&self.1).try_for_each(|(shard, rows)| shard.set_row_values(output, &values[rows.clone()]))
+    }
+}
+
 impl TreeSteps for Shards<'_> {
     fn groups(&mut self) -> &mut dyn GroupSteps {
         self
@@ -127,6 +144,10 @@ impl TreeSteps for Shards<'_> {
     }
 
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
+        Some(self)
+    }
+
+    fn row_values(&mut self) -> Option<&mut dyn RowSteps> {
         Some(self)
     }
 
@@ -231,7 +252,7 @@ impl TreeDevices for Dealt {
             }
         };
         let shards = (0..self.world).map(|k| CpuTrees::new(&pools[k], shard(k), &|| false)).collect::<Result<Vec<_>>>()?;
-        body(&mut Shards(shards))
+        body(&mut Shards(shards, ranges))
     }
 }
 
@@ -295,6 +316,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "boosting": "dart", "drop_rate": 0.5, "skip_drop": 0.1, "row_sample": "mvs" }),
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
         json!({ "leaf_iterations": 4, "loss": "log_cosh", "row_sample": "goss", "path_smooth": 3 }),
+        json!({ "leaf": "linear", "row_sample": "mvs" }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
     numbers.weight = Some((0..5_000).map(|i| 0.25 + (i % 7) as f64).collect());

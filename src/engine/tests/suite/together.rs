@@ -88,6 +88,41 @@ fn rows_of_a_fit_may_lie_in_several_processes() {
     assert!(same[5] > 0);
 }
 
+/// Proves the same of leaves that are linear functions, whose sums are over the values of all rows; also where a fit goes on from a model.
+#[test]
+fn linear_leaves_may_have_rows_in_several_processes() {
+    let (mut same, mut functions, mut continued) = (0, 0, 0);
+    for seed in 0..cases(60) {
+        let case = RandomFit::new(seed);
+        let input = case.input(Column::from_f64);
+        let params = BoostingParams { rounds: Some(4), device: "cpu".into(), ..case.with_linear_leaves() };
+        let Ok(whole) = fit(&input, &params, &Quiet) else { continue };
+        functions += usize::from(!whole.linear.is_empty());
+        let whole = whole.to_bytes();
+        let first = fit(&input, &BoostingParams { rounds: Some(2), ..params.clone() }, &Quiet).expect("a fit of fewer rounds");
+        let rest = BoostingParams { rounds: Some(4 - first.rounds() as u32), ..params.clone() };
+        let from = FitOptions { init_model: Some(&first), ..FitOptions::default() };
+        for world in [2, 3, 5] {
+            let ends = deal(input.target.rows(), world, &mut Dice::new(seed * 3 + world as u64));
+            for made in fit_together(&input, &params, local(world), &ends) {
+                assert!(made.expect("a fit") == whole, "seed {seed}, {ends:?}: other bytes under {params:?}");
+                same += 1;
+            }
+            for made in fit_together_with(&input, &rest, &vec![from; world], local(world), &ends) {
+                match made {
+                    Ok(made) => {
+                        assert!(made == whole, "seed {seed}, {ends:?}: other bytes from a model under {rest:?}");
+                        continued += 1;
+                    }
+                    Err(error) => assert!(error.to_string().contains("cat_method=\"ctr\""), "seed {seed}: {error}"),
+                }
+            }
+        }
+    }
+    println!("{same} equal models, {continued} of them from a model; {functions} fits with functions");
+    assert!(same > 200 && functions > 15 && continued > 100, "{same} {functions} {continued}");
+}
+
 /// Proves over random fits that one that is ended after a snapshot, by one, two, three or five processes, goes on by another number of them to
 /// the bytes of a fit that was never ended, and then by yet another.
 #[test]
@@ -208,6 +243,28 @@ fn processes_go_on_from_a_model() {
     }
 }
 
+/// Proves that a leaf's columns are measured alike where one process alone has the first row, the least and the largest value of a column, or the
+/// largest derivatives.
+#[test]
+fn linear_leaves_are_measured_alike_in_all_processes() {
+    let mut t = table(4_000, 12);
+    t.columns[0].iter_mut().enumerate().for_each(|(row, x)| *x = if row < 3_000 { f64::NAN } else { 1e9 + *x });
+    t.columns[1][3_999] = 1e200;
+    t.columns[2][0] = -1e12;
+    t.weight = Some((0..4_000).map(|row| if row % 1_999 == 5 { 1e6 } else { 1.0 }).collect());
+    let input = t.input();
+    for policy in ["symmetric", "depthwise", "leafwise"] {
+        let params = params(serde_json::json!({ "rounds": 5, "leaf": "linear", "policy": policy, "border_method": "uniform" }));
+        let whole = fit(&input, &params, &Quiet).expect("a fit");
+        assert!(!whole.linear.is_empty());
+        for ends in [vec![3_500, 4_000], vec![1, 1, 1_024, 3_999, 4_000], vec![0, 2_048, 4_000]] {
+            for made in fit_together(&input, &params, local(ends.len()), &ends) {
+                assert!(made.expect("a fit") == whole.to_bytes(), "{policy}, {ends:?}");
+            }
+        }
+    }
+}
+
 /// Proves the same where what some processes have is nowhere in others': held-out rows, missing values, values far from all others.
 #[test]
 fn what_one_process_alone_has_counts_in_all() {
@@ -234,9 +291,12 @@ fn what_one_process_alone_has_counts_in_all() {
 #[test]
 fn rows_of_a_fit_may_lie_behind_a_network() {
     let address = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").to_string();
-    for (rows, given) in
-        [(9_000, serde_json::json!({ "rounds": 5 })), (700, serde_json::json!({})), (12, serde_json::json!({ "rounds": 3 }))]
-    {
+    for (rows, given) in [
+        (9_000, serde_json::json!({ "rounds": 5 })),
+        (700, serde_json::json!({})),
+        (12, serde_json::json!({ "rounds": 3 })),
+        (5_000, serde_json::json!({ "rounds": 4, "leaf": "linear", "policy": "leafwise" })),
+    ] {
         let (t, params) = (table(rows, 5), params(given));
         let input = t.input();
         let whole = fit(&input, &params, &Quiet).expect("a fit").to_bytes();

@@ -1,7 +1,7 @@
 //! Lists as a fit keeps them, in chunks.
 
-use super::Store;
 use crate::column::{Chunk, Values};
+use crate::dataset::kept_columns::Store;
 use crate::error::Result;
 use crate::learners::linear::csr::{FeatureNumbers, Piece};
 use crate::learners::linear::rows::{Items, ListChunk, Offsets};

@@ -1,8 +1,9 @@
 //! What is kept of batches is what they hold, however they are dealt to chunks; what is wrong with them is told as in any fit.
 
-use super::dense::is_narrow;
 use super::*;
+use crate::column::Chunk;
 use crate::column::Values;
+use crate::dataset::kept_columns::is_narrow;
 use crate::dataset::labels::Labels;
 use crate::dataset::{Quiet, Target};
 use crate::learners::linear::csr::FeatureNumbers;

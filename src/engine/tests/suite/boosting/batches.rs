@@ -1,6 +1,6 @@
 //! Fits whose features come in batches make the bytes of fits to the whole table, whatever the batches and wherever they keep their rows.
 
-use taiga_engine::column::Column;
+use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::{BatchedTable, Input, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_engine::spill::SpillFolder;
@@ -52,6 +52,40 @@ fn batches_change_no_byte() {
         }
     }
     assert!(same > 4 * refused, "{same} {refused}");
+}
+
+/// The same with leaves that are linear functions of the values, which are then kept; also of integers that f64 rounds, and where rounds are not told.
+#[test]
+fn batches_change_no_byte_of_linear_leaves() {
+    let folder = SpillFolder::new(std::env::temp_dir()).expect("a folder");
+    let (mut same, mut functions) = (0, 0);
+    let mut compare = |input: &Input<'_>, params: &BoostingParams, dice: &mut Dice, what: &str| {
+        let Ok(whole) = fit(input, params, &Quiet) else { return };
+        functions += usize::from(!whole.linear.is_empty());
+        for spill in [None, Some(&folder)] {
+            let mixed = dice.chance(0.3);
+            let comes = move |index: u32| !mixed || index.is_multiple_of(2);
+            let made = fit_in_batches(input, params, (&comes, ends(input.target.rows(), dice)), spill).expect("a fit");
+            assert!(made == whole.to_bytes(), "{what}, spill {}: other bytes under {params:?}", spill.is_some());
+            same += 1;
+        }
+    };
+    for seed in 0..cases(50) {
+        let case = RandomFit::new(seed);
+        let rounds = Some(4).filter(|_| seed % 10 != 3);
+        let params = BoostingParams { rounds, n_threads: Some(1 + seed as u32 % 3), device: "cpu".into(), ..case.with_linear_leaves() };
+        compare(&case.input(Column::from_f64), &params, &mut Dice::new(seed), &format!("seed {seed}"));
+    }
+    let t = table(3_000, 4);
+    let whole: Vec<i64> = (0..3_000i64).map(|row| (1 << 60) + row * row * 7).collect();
+    let narrow: Vec<f32> = t.columns[0].iter().map(|x| *x as f32).collect();
+    let mut input = t.input();
+    input.features[1] = Column::new("whole", FeatureType::Numeric, vec![Chunk::new(Values::I64(&whole), None)]);
+    input.features[2] = Column::from_f32("narrow", &narrow);
+    let params = params(serde_json::json!({ "rounds": 6, "leaf": "linear", "policy": "leafwise" }));
+    compare(&input, &params, &mut Dice::new(1), "integers");
+    println!("{same} equal models, {functions} fits with functions");
+    assert!(same > 50 && functions > 15, "{same} {functions}");
 }
 
 /// Proves that tables of few rows, which one thread and several search by sorted rows, have the models of histograms, which several threads

@@ -9,7 +9,6 @@ use taiga_engine::dataset::counted::Counted;
 use taiga_engine::dataset::folds::{Division, Folds};
 use taiga_engine::dataset::{Input, Quiet};
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::params::LeafKind;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_folds, fit_with};
 use taiga_engine::tree::Tree;
 use taiga_testing::continued::Kept;
@@ -19,18 +18,7 @@ use taiga_testing::{Dice, POLICIES, Table, params, params_with, raw, rmse, table
 
 /// The parameters of a drawn fit, with linear leaves and without what does not go with them.
 fn linear(case: &RandomFit, rounds: u32, threads: u32) -> BoostingParams {
-    BoostingParams {
-        leaf: Some(LeafKind::Linear),
-        linear_l2: case.params.seed.is_multiple_of(3).then_some(0.5),
-        rounds: Some(rounds),
-        n_threads: Some(threads),
-        boosting: None,
-        monotone: Default::default(),
-        max_delta_step: None,
-        path_smooth: None,
-        leaf_iterations: None,
-        ..case.params.clone()
-    }
+    BoostingParams { rounds: Some(rounds), n_threads: Some(threads), ..case.with_linear_leaves() }
 }
 
 /// A column in chunks of uneven lengths.
@@ -324,7 +312,6 @@ fn what_does_not_go_with_linear_leaves_is_told() {
     assert!(told(json!({ "linear_l2": 1 })).contains("counts only under leaf=\"linear\""));
     assert!(told(json!({ "linear_lambda": 1 })).contains("did you mean `linear_l2"));
     assert!(told(json!({ "linear_tree": true })).contains("leaf=\"linear\""));
-    assert!(told(json!({ "leaf": "linear", "device": "cuda" })).contains("device"));
     let first = t.fit(&params(json!({ "rounds": 2, "leaf": "linear" })));
     let dart = params(json!({ "rounds": 2, "boosting": "dart" }));
     let options = FitOptions { init_model: Some(&first), ..FitOptions::default() };

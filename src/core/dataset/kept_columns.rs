@@ -1,15 +1,56 @@
-//! Dense columns as a fit keeps them, in blocks of rows.
+//! Columns of numbers that come in batches, as a fit keeps them: in blocks of rows, in memory or in mapped files.
 
-use super::Store;
 use crate::column::{Chunk, Column, Values};
 use crate::error::Result;
-use crate::learners::linear::vectors::each;
 use crate::memory;
+use crate::pages::Zero;
 use crate::parallel::thread_pool::ThreadPool;
-use crate::spill::Array;
+use crate::spill::{Array, SpillFolder};
+use std::sync::Mutex;
+
+/// So many entries, rows or cells are a chunk of what is kept.
+pub(crate) const CHUNK: usize = 4 << 20;
+
+/// Where rows are kept.
+#[derive(Clone, Copy)]
+pub(crate) struct Store<'s> {
+    /// How many entries, rows or cells are a chunk.
+    pub chunk: usize,
+    pub spill: Option<&'s SpillFolder>,
+}
+
+impl Store<'_> {
+    /// Reserves memory for `bytes` that are about to be kept, of rows from `first` on; files take their place by themselves.
+    ///
+    /// # Errors
+    /// [`crate::Error::Memory`].
+    pub fn reserve(&self, bytes: u64, first: usize) -> Result<Option<memory::Reservation>> {
+        let what = || format!("what a fit in batches keeps of the rows from row {first} on");
+        let hint = "give `spill` a folder, and they lie in files";
+        self.spill.is_none().then(|| memory::reserve(&what(), bytes, hint)).transpose()
+    }
+
+    /// Makes an array of `len` zeros.
+    ///
+    /// # Errors
+    /// Where there is no room for it.
+    pub fn zeroed<T: Zero>(&self, len: usize) -> Result<Array<T>> {
+        Array::zeroed("the rows of a fit in batches", len, self.spill)
+    }
+
+    /// Keeps `values`.
+    ///
+    /// # Errors
+    /// Where there is no room for them.
+    pub fn keep<T: Zero>(&self, values: &[T]) -> Result<Array<T>> {
+        let mut array = self.zeroed(values.len())?;
+        array.copy_from_slice(values);
+        Ok(array)
+    }
+}
 
 /// Consecutive rows of all columns, column by column. Nulls are NaN, as they are wherever a column is read.
-pub(super) struct DenseBlock {
+pub(crate) struct KeptBlock {
     rows: usize,
     /// Those columns whose values f32 holds exactly, and the others.
     narrow: Array<f32>,
@@ -24,9 +65,9 @@ enum Place {
     Wide(usize),
 }
 
-impl DenseBlock {
+impl KeptBlock {
     /// Returns the rows of column `number`.
-    pub(super) fn chunk(&self, number: usize) -> Chunk<'_> {
+    pub fn chunk(&self, number: usize) -> Chunk<'_> {
         let of = |place: usize| place * self.rows..(place + 1) * self.rows;
         let values = match self.places[number] {
             Place::Narrow(place) => Values::F32(&self.narrow[of(place)]),
@@ -36,10 +77,15 @@ impl DenseBlock {
     }
 }
 
-/// Keeps the dense columns of one batch after another.
-pub(super) struct DenseKeeper<'s> {
-    store: &'s Store<'s>,
-    kept: Vec<DenseBlock>,
+/// Returns column `number` of all rows, with the name and the type of one that has none.
+pub(crate) fn column<'a>(blocks: &'a [KeptBlock], number: usize, empty: &Column<'_>) -> Column<'a> {
+    Column::new(empty.name(), empty.dtype().clone(), blocks.iter().map(|block| block.chunk(number)).collect())
+}
+
+/// Keeps the columns of one batch after another.
+pub(crate) struct ColumnKeeper<'s> {
+    store: Store<'s>,
+    kept: Vec<KeptBlock>,
     /// The rows that are kept.
     rows: usize,
     /// The values of each column that are no block yet.
@@ -47,30 +93,34 @@ pub(super) struct DenseKeeper<'s> {
 }
 
 /// Whether f32 holds the values exactly.
-pub(super) fn is_narrow(values: &[f64]) -> bool {
+pub(crate) fn is_narrow(values: &[f64]) -> bool {
     values.iter().all(|x| x.is_nan() || f64::from(*x as f32) == *x)
 }
 
-impl<'s> DenseKeeper<'s> {
+impl<'s> ColumnKeeper<'s> {
     /// Makes one of so many columns.
-    pub(super) fn new(store: &'s Store<'s>, columns: usize) -> DenseKeeper<'s> {
-        DenseKeeper { store, kept: vec![], rows: 0, columns: vec![vec![]; columns] }
+    pub fn new(store: Store<'s>, columns: usize) -> ColumnKeeper<'s> {
+        ColumnKeeper { store, kept: vec![], rows: 0, columns: vec![vec![]; columns] }
     }
 
     /// Keeps the rows of a batch.
     ///
     /// # Errors
     /// Where there is no room for them.
-    pub(super) fn add(&mut self, columns: &[Column<'_>], pool: &ThreadPool) -> Result<()> {
+    pub fn add(&mut self, columns: &[Column<'_>], pool: &ThreadPool) -> Result<()> {
         let most = (self.store.chunk / columns.len().max(1)).max(1);
         let (mut at, len) = (0, columns.first().map_or(0, Column::len));
         while at < len {
             let open = self.columns[0].len();
             let rows = (len - at).min(most - open);
-            each(pool, &mut self.columns, 1, |number, own| {
-                own[0].resize(open + rows, 0.0);
-                columns[number].read_f64(at, &mut own[0][open..]);
-            });
+            let all: Vec<Mutex<&mut Vec<f64>>> = self.columns.iter_mut().map(Mutex::new).collect();
+            let read = |number: usize| {
+                if let Ok(mut own) = all[number].lock() {
+                    own.resize(open + rows, 0.0);
+                    columns[number].read_f64(at, &mut own[open..]);
+                }
+            };
+            pool.deal(all.len(), || (), |(), number| read(number));
             at += rows;
             if open + rows == most {
                 self.seal(pool)?;
@@ -104,7 +154,7 @@ impl<'s> DenseKeeper<'s> {
             }
             values.clear();
         }
-        self.kept.push(DenseBlock { rows, narrow, wide, places });
+        self.kept.push(KeptBlock { rows, narrow, wide, places });
         self.rows += rows;
         Ok(())
     }
@@ -113,7 +163,7 @@ impl<'s> DenseKeeper<'s> {
     ///
     /// # Errors
     /// Where there is no room for the last ones.
-    pub(super) fn kept(mut self, pool: &ThreadPool) -> Result<Vec<DenseBlock>> {
+    pub fn kept(mut self, pool: &ThreadPool) -> Result<Vec<KeptBlock>> {
         self.seal(pool)?;
         Ok(self.kept)
     }
