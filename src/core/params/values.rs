@@ -161,7 +161,6 @@ const NOTES: &[(&str, &[&str], &str)] = &[
     ("boosting", &["goss"], "row_sample=\"goss\""),
     ("boosting", &["rf", "random_forest"], "tg.fit_forest fits random forests"),
     ("boosting", &["gblinear"], "tg.fit_sparse_lr fits linear models of classes"),
-    ("boosting", &["ordered"], "leave it out: statistics of categories are ordered, gradients are not"),
     ("depth", &["-1", "0"], "leave it out for no limit (policy=\"leafwise\" has none unless told)"),
     ("leaves", &["0", "-1"], "leave it out for no limit"),
     ("max_delta_step", &["0", "0.0", "-1"], "leave it out for no limit"),

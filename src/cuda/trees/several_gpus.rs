@@ -17,6 +17,7 @@ use taiga_core::collective::{Collective, RowShard};
 use taiga_core::column::Column;
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::{Error, Result};
+use taiga_core::learners::boosting::ordered::Pieces;
 use taiga_core::learners::boosting::steps::{
     Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, SpreadSteps, TrainingData, TreeRequest, TreeSteps,
 };
@@ -88,6 +89,7 @@ fn rows_of<'a>(data: &TrainingData<'a>, sources: &'a [CodeSource<'a>], rows: &Ra
         announced: data.announced,
         shared: data.shared,
         steps_on: data.steps_on,
+        pieces: Pieces::default(),
         shard: RowShard { collective: end, first: data.shard.first + rows.start, all: data.shard.all },
         batches: None,
     }

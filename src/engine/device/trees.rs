@@ -12,7 +12,7 @@ use taiga_cpu::trees::CpuTrees;
 
 /// Returns whether fits to such a table by such parameters, each by one thread, are sure not to go to a GPU.
 pub fn stay_here(input: &Input<'_>, params: &BoostingParams) -> bool {
-    if params.has_linear_leaves() {
+    if params.has_linear_leaves() || params.is_ordered() {
         return true;
     }
     match DeviceSet::parse(&params.device) {

@@ -58,6 +58,9 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
 /// What a device named beside linear leaves is told.
 const LINEAR_LEAVES: &str = "leaf=\"linear\": leaves that are linear functions are fitted on the CPU yet";
 
+/// What a device named beside ordered boosting is told.
+const ORDERED: &str = "boosting=\"ordered\": what values leaves by parts of the rows is fitted on the CPU yet";
+
 /// Fits as [`fit`] does, from what `options` give: a model whose trees come first, or a snapshot of a fit that was ended. 60 rounds and 40
 /// more are the bytes of 100.
 ///
@@ -102,6 +105,10 @@ pub fn fit_with(
     }
     if params.has_linear_leaves() {
         check_on_cpu(&params.device, LINEAR_LEAVES)?;
+        return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
+    }
+    if params.is_ordered() {
+        check_on_cpu(&params.device, ORDERED)?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }
     if options.own.is_some_and(|own| !own.is_whole()) {

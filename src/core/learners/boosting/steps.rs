@@ -5,6 +5,7 @@
 //! where it is and answers with a few numbers a level.
 
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
+use super::ordered::Pieces;
 use super::row_sampler::RowSampling;
 use crate::collective::RowShard;
 use crate::dataset::row_groups::RowGroups;
@@ -69,6 +70,9 @@ pub struct TrainingData<'a> {
     pub shared: usize,
     /// Whether leaves take further steps ([`TreeSteps::leaf_steps`]).
     pub steps_on: bool,
+    /// The pieces of permutations that the sets of scores behind the first are those of ([`TreeSteps::ordered`]); of none but under ordered
+    /// boosting.
+    pub pieces: Pieces,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
     /// What of the codes comes in batches, for devices that take it so: this process's threads.
@@ -225,6 +229,24 @@ pub trait RowSteps {
     fn set_row_values(&mut self, output: usize, values: &[f32]) -> Result<()>;
 }
 
+/// Values the leaves of trees by parts of the rows, on a device, for [`ordered`](super::ordered) boosting. Each set of scores but the first is that of a
+/// permutation, and has bodies. What is said of a body is said of its rows that were drawn.
+pub trait OrderedSteps {
+    /// Returns each leaf's sums over the rows of each body, `[output][body][leaf]`, for the outputs from `first` on, whose last tree has ended or been
+    /// replayed: of their derivatives at the body's scores, to which `values`, likewise, are added. The scores stay what they are.
+    ///
+    /// # Errors
+    /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are not finite there.
+    fn sums_of_bodies(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Vec<LeafSums>>>>;
+
+    /// Remembers the values that the leaves of an output's last tree have by each body, `[body][leaf]`; [`TreeSteps::update_scores`] adds them to the
+    /// scores that the body has of its rows and of its tail.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn set_body_values(&mut self, output: usize, values: Vec<Vec<f32>>) -> Result<()>;
+}
+
 /// A tree that there is before a fit's first: the leaf of each of the device's rows, and the leaves' values.
 pub struct GivenTree {
     pub leaves: Vec<u16>,
@@ -295,6 +317,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what leaves take further steps by, on a device that has it, where there is to be one ([`TrainingData::steps_on`]).
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
+        None
+    }
+
+    /// Returns what values leaves by parts of the rows, on a device that does.
+    fn ordered(&mut self) -> Option<&mut dyn OrderedSteps> {
         None
     }
 
