@@ -445,9 +445,8 @@ def fit_gbdt(
         them in a random permutation (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features",
         2018). Its leaves have the values that all rows give them. For small tables: several times the work of
         `"gbdt"`, and 8 bytes for each row, score and one of the `permutations`; on the CPU alone. Errors beside it:
-        losses whose rows depend on each other (of ranking, `"cox"`) or whose leaves are quantiles (`"mae"`, `"mape"`,
-        `"quantile"`), `leaf="linear"`, `init_model` and `snapshot`. (CatBoost: `boosting_type="Ordered"`.
-        `docs/regularization.md`.)
+        losses whose rows depend on each other (of ranking, `"cox"`), `leaf="linear"`, `init_model` and `snapshot`.
+        (CatBoost: `boosting_type="Ordered"`. `docs/regularization.md`.)
     drop_rate
         The share of the rounds before that `"dart"` leaves out of a round, 0 to 1; default 0.1. (XGBoost:
         `rate_drop`; LightGBM: the same.)

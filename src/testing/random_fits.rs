@@ -113,8 +113,8 @@ impl RandomFit {
 
     /// Returns the parameters with ordered boosting, where the loss has it; else those that were drawn.
     pub fn in_order(&self) -> BoostingParams {
-        let refused = |name: &str| ["mae", "quantile", "mape", "cox"].contains(&name) || RANKING.contains(&name);
-        let boosting = if refused(self.params.loss.name()) { self.params.boosting } else { Some(Boosting::Ordered) };
+        let name = self.params.loss.name();
+        let boosting = if name == "cox" || RANKING.contains(&name) { self.params.boosting } else { Some(Boosting::Ordered) };
         BoostingParams { boosting, ..self.params.clone() }
     }
 

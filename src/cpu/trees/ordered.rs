@@ -7,6 +7,8 @@ use super::{CpuTrees, read, write};
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::steps::{LeafSums, OrderedSteps};
 use taiga_core::losses::Loss;
+use taiga_core::numerics::reduce::weighted_quantile;
+use taiga_core::parallel::numbered;
 use taiga_core::tree::params::RowCounts;
 
 impl OrderedSteps for CpuTrees<'_> {
@@ -25,6 +27,18 @@ impl OrderedSteps for CpuTrees<'_> {
         let of_bodies: Vec<GradientQuantizer> = quantizers.iter().flat_map(|quantizer| vec![quantizer.clone(); bodies]).collect();
         let sums = leaf_sums(&of_bodies, &self.by_rows(self.pool.step(of_shard)), self.of)?;
         Ok(sums.chunks(bodies.max(1)).map(<[_]>::to_vec).collect())
+    }
+
+    fn quantiles_of_bodies(&mut self, output: usize, leaves: usize, alpha: f64) -> Result<Vec<Vec<f64>>> {
+        let mut lists = vec![<(Vec<f64>, Vec<f32>)>::default(); leaves * read(&self.shards[0]).bodies()];
+        self.row_shards().iter().for_each(|shard| read(shard).body_residuals(output, leaves, &mut lists));
+        let quantile =
+            |(values, weights): &(Vec<f64>, Vec<f32>)| weighted_quantile(values, (!weights.is_empty()).then_some(weights), alpha);
+        let values = match self.of.is_whole() {
+            true => numbered::map(lists.len(), 1, |list| quantile(&lists[list])),
+            false => self.of.quantiles_of_all(lists, alpha)?,
+        };
+        Ok(values.chunks(leaves).map(<[f64]>::to_vec).collect())
     }
 
     fn set_body_values(&mut self, output: usize, values: Vec<Vec<f32>>) -> Result<()> {

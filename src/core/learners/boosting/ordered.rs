@@ -22,7 +22,7 @@ use super::continued::FitOptions;
 use super::params::{Boosting, BoostingParams};
 use crate::dataset::OwnRows;
 use crate::error::{Error, Result};
-use crate::losses::{LeafRule, Loss};
+use crate::losses::Loss;
 use std::borrow::Cow;
 
 /// Stands for the piece of a row that does not train.
@@ -93,18 +93,15 @@ fn cut(order: &[u32], rows: usize) -> Vec<u8> {
 /// Checks that a loss may be boosted in order, where that is asked for.
 ///
 /// # Errors
-/// Where its leaves are quantiles of residuals, or its rows depend on each other.
+/// Where its rows depend on each other.
 pub(super) fn check(params: &BoostingParams, loss: &dyn Loss, name: &str) -> Result<()> {
-    let why = if !params.is_ordered() {
+    if !params.is_ordered() || (loss.by_group().is_none() && !loss.of_risk_sets()) {
         return Ok(());
-    } else if loss.by_group().is_some() || loss.of_risk_sets() {
-        "has derivatives of rows that depend on each other, and of these only some are known to a body"
-    } else if (0..loss.outputs()).any(|output| loss.leaf_rule(output) != LeafRule::Newton) {
-        "gives leaves the quantile of their rows' residuals, which bodies have no steps for"
-    } else {
-        return Ok(());
-    };
-    Err(Error::parameter("boosting", format!("\"ordered\" does not go with loss=\"{name}\", which {why}: leave one of both out")))
+    }
+    let text = format!(
+        "\"ordered\" does not go with loss=\"{name}\", whose rows depend on each other, and some of them are in no body: leave one of both out"
+    );
+    Err(Error::parameter("boosting", text))
 }
 
 /// Checks that a fit with ordered boosting is not to go on from one before it.

@@ -275,7 +275,35 @@ impl Rounds<'_> {
         count: usize,
         rate: f64,
     ) -> Result<()> {
-        let (first, rules) = (set * self.loss.outputs() + output, self.rules(grown, output, count));
+        let (first, leaves) = (set * self.loss.outputs() + output, grown.tree.leaves().len());
+        let values = match self.loss.leaf_rule(output) {
+            LeafRule::Newton => self.newton_values_of_bodies(backend, grown, (first, output), count)?,
+            LeafRule::Quantile(_) => (0..count)
+                .map(|k| {
+                    let LeafRule::Quantile(alpha) = self.loss.leaf_rule(output + k) else { return Err(unruled()) };
+                    let mut bodies = steps_of_bodies(backend)?.quantiles_of_bodies(first + k, leaves, alpha)?;
+                    bodies.iter_mut().for_each(|values| self.keep_to_limits(grown, self.units(output + k), values));
+                    Ok(bodies)
+                })
+                .collect::<Result<_>>()?,
+        };
+        for (k, bodies) in (0..).zip(values) {
+            let values = bodies.iter().map(|values| self.rated(values, output + k, rate)).collect::<Result<_>>()?;
+            steps_of_bodies(backend)?.set_body_values(first + k, values)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the values that Newton's steps give the leaves by each body, `[output][body][leaf]`, for `count` outputs from `output` on, which is `first`
+    /// of all sets.
+    fn newton_values_of_bodies(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        (first, output): (usize, usize),
+        count: usize,
+    ) -> Result<Vec<Vec<Vec<f64>>>> {
+        let rules = self.rules(grown, output, count);
         let mut values = vec![vec![vec![0.0; grown.tree.leaves().len()]; self.bodies]; count];
         for step in 0..self.params.leaf_iterations() {
             let so_far: Vec<Vec<Vec<f32>>> = values.iter().map(|bodies| bodies.iter().map(|values| in_f32(values)).collect()).collect();
@@ -290,11 +318,7 @@ impl Rounds<'_> {
                 }
             }
         }
-        for (k, bodies) in (0..).zip(values) {
-            let values = bodies.iter().map(|values| self.rated(values, output + k, rate)).collect::<Result<_>>()?;
-            steps_of_bodies(backend)?.set_body_values(first + k, values)?;
-        }
-        Ok(())
+        Ok(values)
     }
 
     /// Returns values of leaves times `rate`, as scores get them, for an output.
@@ -417,13 +441,18 @@ impl Rounds<'_> {
         (of_set, rule): (usize, LeafRule),
         units: &OutputUnits,
     ) -> Result<Vec<f64>> {
-        let LeafRule::Quantile(alpha) = rule else { return Err(Error::Data("a leaf without a rule".into())) };
+        let LeafRule::Quantile(alpha) = rule else { return Err(unruled()) };
         let mut values = backend.leaf_quantiles(of_set, alpha)?;
-        super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+        self.keep_to_limits(grown, units, &mut values);
+        Ok(values)
+    }
+
+    /// Brings values of leaves that are quantiles within what constraints and `max_delta_step` allow.
+    fn keep_to_limits(&self, grown: &GrownTree, units: &OutputUnits, values: &mut [f64]) {
+        super::monotone::enforce(&grown.tree, &self.tree_params.monotone, values);
         if let Some(most) = self.params.max_delta_step.map(|most| most / units.unit) {
             values.iter_mut().for_each(|value| *value = value.clamp(-most, most));
         }
-        Ok(values)
     }
 
     /// Returns the values that Newton's steps give the leaves, for the outputs of a set from `output` on, from the sums that the first step is
@@ -448,6 +477,11 @@ impl Rounds<'_> {
         }
         Ok(values)
     }
+}
+
+/// Returns the error of a leaf that has not the rule of the others of its tree.
+fn unruled() -> Error {
+    Error::Data("a leaf without a rule".into())
 }
 
 /// Returns values of leaves as scores get them.

@@ -239,6 +239,13 @@ pub trait OrderedSteps {
     /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are not finite there.
     fn sums_of_bodies(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Vec<LeafSums>>>>;
 
+    /// Returns for each body and each of the `leaves` leaves of an output's last tree, `[body][leaf]`, the weighted quantile `alpha` of `target - score` over
+    /// the body's rows at its scores; 0 for a leaf without rows.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn quantiles_of_bodies(&mut self, output: usize, leaves: usize, alpha: f64) -> Result<Vec<Vec<f64>>>;
+
     /// Remembers the values that the leaves of an output's last tree have by each body, `[body][leaf]`; [`TreeSteps::update_scores`] adds them to the
     /// scores that the body has of its rows and of its tail.
     ///

@@ -88,6 +88,11 @@ impl Shard {
         }
     }
 
+    /// Returns how many bodies each permutation has.
+    pub fn bodies(&self) -> usize {
+        self.permuted.first().map_or(0, Permuted::bodies)
+    }
+
     /// Adds the values that each output's last tree has by each body to the scores of bodies and tails.
     pub fn update_bodies(&mut self) {
         let outputs = self.scores.len() / (self.permuted.len() + 1);
@@ -139,6 +144,27 @@ impl Shard {
             }
             let leaf: Vec<u16> = rows.iter().map(|row| self.leaf[first + output][*row as usize]).collect();
             visit(gradient, hessian, &leaf, rows);
+        }
+    }
+
+    /// Appends the residuals `target - score` of the rows of each body that were drawn, and their weights where rows have any, to those of their
+    /// leaves in an output's last tree: `lists` are those of all leaves, one body's behind the other's.
+    pub fn body_residuals(&self, output: usize, leaves: usize, lists: &mut [(Vec<f64>, Vec<f32>)]) {
+        let outputs = self.scores.len() / (self.permuted.len() + 1);
+        let permuted = &self.permuted[output / outputs - 1];
+        let target = target_of(&self.target, &self.more_targets, output);
+        for (scores, lists) in permuted.scores[output % outputs].iter().zip(lists.chunks_mut(leaves)) {
+            for (row, score) in permuted.rows.iter().map(|row| *row as usize).zip(scores) {
+                let drawn = self.bag.as_ref().map_or(1.0, |bag| bag[row]);
+                if drawn == 0.0 {
+                    continue;
+                }
+                let (values, weights) = &mut lists[usize::from(self.leaf[output][row])];
+                values.push((target[row] - score) as f64);
+                if self.weight.is_some() || self.bag.is_some() {
+                    weights.push(self.weight.as_ref().map_or(1.0, |weight| weight[row]) * drawn);
+                }
+            }
         }
     }
 

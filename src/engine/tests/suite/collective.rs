@@ -104,6 +104,10 @@ impl OrderedSteps for Shards<'_> {
         self.all(|shard| shard.sums_of_bodies(loss, first, values))
     }
 
+    fn quantiles_of_bodies(&mut self, output: usize, leaves: usize, alpha: f64) -> Result<Vec<Vec<f64>>> {
+        self.all(|shard| shard.quantiles_of_bodies(output, leaves, alpha))
+    }
+
     fn set_body_values(&mut self, output: usize, values: Vec<Vec<f32>>) -> Result<()> {
         self.all(|shard| shard.set_body_values(output, values.clone()))
     }
@@ -312,6 +316,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
         json!({ "leaf_iterations": 4, "loss": "log_cosh", "row_sample": "goss", "path_smooth": 3 }),
         json!({ "boosting": "ordered", "row_sample": "mvs" }),
+        json!({ "boosting": "ordered", "loss": "mae", "row_sample": "bernoulli", "monotone": { "x1": 1 } }),
         json!({ "boosting": "ordered", "loss": "log_cosh", "leaf_iterations": 2, "permutations": 2, "min_data_in_leaf": 5 }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
