@@ -89,6 +89,7 @@ pub fn reserve(
     };
     let orders = if sets > 1 { format!(" under {sets} permutations") } else { String::new() };
     let less = match (outputs > 1, sets > 1) {
+        (_, true) if params.is_ordered() => "lower `permutations`, leave `boosting` out, or fit on fewer rows",
         (_, true) => "lower `permutations`, use cat_method=\"partition\", or fit on fewer rows",
         (true, _) => "fit on fewer rows, or to fewer classes or targets",
         _ => "fit on fewer rows",
