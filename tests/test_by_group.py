@@ -16,6 +16,7 @@ PARAMS: list[dict[str, Any]] = [
     {"rounds": 5, "policy": "depthwise", "depth": 4, "min_child_weight": 0},
     {"rounds": 4, "policy": "leafwise", "row_sample": "bernoulli", "n_threads": 3},
     {"rounds": 3, "leaf_iterations": 3, "loss": "log_cosh"},
+    {"rounds": 3, "boosting": "ordered", "categorical": ["c"], "max_combination": 1},
     {"rounds": 3, "categorical": ["c"], "order_by": "a", "max_combination": 1},
     {},
 ]

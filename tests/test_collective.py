@@ -89,6 +89,7 @@ FITS: list[dict[str, Any]] = [
     {"target": "kind", "features": [*NUMBERS, "city"], "rounds": 4, "policy": "leafwise", "class_weight": "balanced"},
     {"target": "y", "features": ["a", "city"], "rounds": 4, "order_by": "day", "weight": "w", "loss": "log_cosh"},
     {"target": "yes", "features": [*NUMBERS, "city"], "rounds": 3, "leaf_iterations": 3, "row_sample": "mvs"},
+    {"target": "yes", "features": [*NUMBERS, "city"], "rounds": 3, "boosting": "ordered", "weight": "w"},
     {
         "target": "level",
         "features": NUMBERS,

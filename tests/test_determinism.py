@@ -25,6 +25,7 @@ WAYS: dict[str, dict[str, Any]] = {
     "feature weights": {"feature_weights": {"a": 0.3, "c": 2.0}, "random_strength": 0.5},
     "bins": {"bins": {"a": 3, "c": 40}},
     "leaf iterations": {"leaf_iterations": 4, "l2": 10.0, "loss": "huber"},
+    "ordered": {"boosting": "ordered", "row_sample": "mvs", "weight": "w"},
     "linear leaves": {"leaf": "linear", "linear_l2": 0.1, "policy": "leafwise", "row_sample": "bernoulli"},
     "monotone": {"policy": "depthwise", "monotone": {"a": 1}, "interaction": [["a", "b"], ["c", "d"]]},
 }

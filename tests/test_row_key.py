@@ -77,6 +77,7 @@ FITS: dict[str, tuple[Callable[..., pl.Expr], tuple[Any, ...], dict[str, Any]]] 
     "categories": (tg.fit_gbdt, ("y", *NUMBERS, *CATEGORIES), {"rounds": 6, "weight": "w"}),
     "ordered": (tg.fit_gbdt, ("y", "a", *CATEGORIES), {"rounds": 5, "order_by": pl.col("c") % 7, "eval": "held"}),
     "steps": (tg.fit_gbdt, ("class", *NUMBERS, "city"), {"rounds": 3, "leaf_iterations": 3, "row_sample": "mvs"}),
+    "in order": (tg.fit_gbdt, ("class", *NUMBERS, "city"), {"rounds": 3, "boosting": "ordered", "row_sample": "goss"}),
     "classes": (tg.fit_gbdt, ("class", *NUMBERS, "city"), {"rounds": 4, "policy": "leafwise", "max_combination": 1}),
     "subsets": (
         tg.fit_gbdt,
@@ -197,6 +198,7 @@ def test_random_fits(data: st.DataObject) -> None:
     }
     if params["loss"] not in ("mae", "quantile"):
         params["leaf_iterations"] = draw(st.sampled_from([None, 3]))
+    params["boosting"] = draw(st.sampled_from([None, "ordered"]))
     if params["cat_method"] == "ctr" and params["permutations"] != 2:
         params["order_by"] = draw(st.sampled_from([None, "c", "a"]))
     features = draw(st.lists(st.sampled_from(NUMBERS + CATEGORIES), min_size=1, max_size=6, unique=True))

@@ -116,7 +116,7 @@ class GbdtParams(TypedDict, total=False):
     aft_scale: float | None
     rounds: int | None
     learning_rate: float | None
-    boosting: Literal["gbdt", "dart"] | None
+    boosting: Literal["gbdt", "dart", "ordered"] | None
     drop_rate: float | None
     max_drop: int | None
     skip_drop: float | None
@@ -275,8 +275,9 @@ def fit_gbdt(
         the order of the rows (with a `row_key`, of the keys), and not before it in random permutations. Whoever
         predicts the future knows no more at the fit than there is to know then. No nulls; any type that has an order;
         text, and categories that are no Enum, by their text. There is one order, so `permutations` may not be given;
-        where no column has statistics it changes nothing; under another `cat_method` it is an error. (CatBoost:
-        `has_time=True`, of rows that are sorted; `tg.target_encode` has the same parameter.)
+        where no column has statistics it changes nothing; under another `cat_method` it is an error. It is also the
+        order of `boosting="ordered"`, under any `cat_method`. (CatBoost: `has_time=True`, of rows that are sorted;
+        `tg.target_encode` has the same parameter.)
     row_key
         A column, or several, whose values are others in each row: a number, a Boolean, temporal, text or Binary. The
         model is then one of the set of its rows: a shuffle, a streaming join or `group_by` before the fit, and rows
@@ -439,8 +440,13 @@ def fit_gbdt(
         What becomes of earlier trees while one is fitted. Default `"gbdt"`: they stay. `"dart"`: a round is fitted to
         what some of the rounds before leave, without the others, which count less from then on (Rashmi and
         Gilad-Bachrach, "DART", 2015). A model's first rounds are then not what they were when they were fitted;
-        `early_stopping` keeps the best round as it was. (LightGBM: the same; XGBoost: `booster`.
-        `docs/regularization.md`.)
+        `early_stopping` keeps the best round as it was. (LightGBM: the same; XGBoost: `booster`.) `"ordered"`: a tree
+        grows to the gradients that rows have at scores made without them, of leaves that were valued by the rows before
+        them in a random permutation (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features",
+        2018). Its leaves have the values that all rows give them. For small tables: several times the work of
+        `"gbdt"`, and 8 bytes for each row, score and one of the `permutations`; on the CPU alone. Errors beside it:
+        losses whose rows depend on each other (of ranking, `"cox"`), `leaf="linear"`, `init_model` and `snapshot`.
+        (CatBoost: `boosting_type="Ordered"`. `docs/regularization.md`.)
     drop_rate
         The share of the rounds before that `"dart"` leaves out of a round, 0 to 1; default 0.1. (XGBoost:
         `rate_drop`; LightGBM: the same.)
@@ -533,8 +539,8 @@ def fit_gbdt(
         Boosting With Piece-Wise Linear Regression Trees", 2018); the first round has numbers. A row with a missing
         value of one of these columns gets the leaf's number. For targets that rise and fall with columns smoothly, and
         beyond the range of what was seen. Errors beside it: losses whose leaves are refitted (`"mae"`, `"quantile"`),
-        `monotone`, `max_delta_step`, `path_smooth`, `leaf_iterations` and `boosting="dart"`. Such a model has no
-        Shapley values. (LightGBM: `linear_tree`. `docs/linear_leaves.md`.)
+        `monotone`, `max_delta_step`, `path_smooth`, `leaf_iterations`, `boosting="dart"` and `"ordered"`. Such a model
+        has no Shapley values. (LightGBM: `linear_tree`. `docs/linear_leaves.md`.)
     linear_l2
         L2 regularisation of the coefficients of `leaf="linear"`, in units of hessians, not negative; default 0. It
         depends on the units of the columns; constants know nothing of it. (LightGBM: `linear_lambda`.)
@@ -610,8 +616,8 @@ def fit_gbdt(
         The number of borders that cut a numeric target into classes for `"borders"`, `"buckets"` and
         `"binarized_target_mean_value"`; default 1.
     permutations
-        The number of permutations for statistics, 1 to 64; default 3. With several, each tree grows
-        under one of them but the first, every permutation keeps scores of its own, and leaves have
+        The number of permutations for statistics, and for `boosting="ordered"`, 1 to 64; default 3. With several, each
+        tree grows under one of them but the first, every permutation keeps scores of its own, and leaves have
         their values under the first (CatBoost's learning and averaging permutations). With `order_by` there is one
         order and none of these: 1 is what `Model.params` tells then.
     max_combination

@@ -125,6 +125,13 @@ impl RandomFit {
         }
     }
 
+    /// Returns the parameters with ordered boosting, where the loss has it; else those that were drawn.
+    pub fn in_order(&self) -> BoostingParams {
+        let name = self.params.loss.name();
+        let boosting = if name == "cox" || RANKING.contains(&name) { self.params.boosting } else { Some(Boosting::Ordered) };
+        BoostingParams { boosting, ..self.params.clone() }
+    }
+
     /// Fits the table by `params` and returns the model's bytes, or what is wrong with the table.
     pub fn fit(&self, input: &Input<'_>, params: &BoostingParams) -> Result<Vec<u8>, String> {
         fit(input, params, &Quiet).map(|model| model.to_bytes()).map_err(|e| e.to_string())

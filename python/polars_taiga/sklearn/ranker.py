@@ -79,7 +79,7 @@ class GbdtRanker(Gbdt):
         rank_position_l2: float | None = None,
         rounds: int | None = None,
         learning_rate: float | None = None,
-        boosting: Literal["gbdt", "dart"] | None = None,
+        boosting: Literal["gbdt", "dart", "ordered"] | None = None,
         drop_rate: float | None = None,
         max_drop: int | None = None,
         skip_drop: float | None = None,

@@ -37,6 +37,9 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) -> Result<()> {
     shard.scores = data.scores.iter().map(|s| take(&batches, s, place)).collect::<Result<_>>()?;
     shard.columns = data.columns.iter().map(|c| take(&batches, c, place)).collect::<Result<_>>()?;
     shard.held_out = data.held_out.map(|h| take(&batches, h, place)).transpose()?;
+    if data.pieces.bodies > 0 {
+        shard.keep_bodies(&data.pieces);
+    }
     let tried = if data.steps_on { data.shared } else { 0 };
     shard.untried = (0..tried).map(|_| Array::zeroed("the scores of a fit's rows", place.0, place.1)).collect::<Result<_>>()?;
     Ok(())

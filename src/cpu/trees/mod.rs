@@ -23,6 +23,7 @@ mod lanes;
 mod leaf_steps;
 mod level_partition;
 mod needed;
+mod ordered;
 mod partition;
 mod position_factors;
 mod presorted;

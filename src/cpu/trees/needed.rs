@@ -37,8 +37,12 @@ pub fn shards(
     let lanes = if data.shared > 1 { (data.shared as u64).next_multiple_of(8) } else { 0 };
     // The scores of a tree's outputs once more, while its leaves take further steps.
     let tried = if data.steps_on { 4 * data.shared as u64 } else { 0 };
+    // The rows by piece, and the scores of bodies, which have less than two rows a row, under each permutation of ordered boosting.
+    let permutations = data.pieces.of_rows.len() as u64;
+    let bodies = product(&[permutations, 4 + 8 * scores / (permutations + 1)]);
     let of_groups = grouped.map_or(0, |grouped| product(&[data.shard.all as u64, grouped.row_bytes()]));
-    let of_rows = sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes + tried, product(&[6, scores])])]), of_groups]);
+    let of_rows =
+        sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes + tried, bodies, product(&[6, scores])])]), of_groups]);
     let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
     // The first block has the statistics, which every shard needs.
     let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);

@@ -5,6 +5,7 @@ mod leaves;
 mod levels;
 mod partial;
 mod partition;
+mod permuted;
 mod replay;
 mod root;
 
@@ -28,6 +29,8 @@ use taiga_core::tree::steps::NodeId;
 
 pub use group::ShardGroup;
 pub use partial::Partial;
+use permuted::Permuted;
+pub use permuted::Tried;
 
 /// Up to so many rows are searched one by one, where the bins of a histogram would outnumber them.
 pub const FEW_ROWS: usize = 48;
@@ -106,6 +109,8 @@ pub struct Shard {
     pub columns: Vec<Array<f32>>,
     /// The trees so far, where they may leave the scores again.
     pub kept: Option<KeptTrees>,
+    /// The permutations of ordered boosting, whose sets of scores are those behind the first.
+    permuted: Vec<Permuted>,
     /// The scores of a tree's outputs, while its leaves' values are tried in their place.
     pub untried: Vec<Array<f32>>,
 }
@@ -194,6 +199,7 @@ impl Shard {
             given: None,
             columns: vec![],
             kept: None,
+            permuted: vec![],
             untried: vec![],
         })
     }

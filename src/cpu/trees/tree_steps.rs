@@ -13,8 +13,8 @@ use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::row_sampler::{self, Draw, KeyCounts};
 use taiga_core::learners::boosting::steps::{
-    Begun, DropoutSteps, GroupId, GroupSteps, LeafRows, LeafSteps, LeafSums, OutputRules, RowSteps, SpreadSteps, TreeRequest, TreeSteps,
-    mean_square,
+    Begun, DropoutSteps, GroupId, GroupSteps, LeafRows, LeafSteps, LeafSums, OrderedSteps, OutputRules, RowSteps, SpreadSteps, TreeRequest,
+    TreeSteps, mean_square,
 };
 use taiga_core::losses::Loss;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -69,7 +69,14 @@ impl CpuTrees<'_> {
     /// Returns the magnitudes of an output's derivatives at the current scores.
     fn magnitudes(&self, loss: &dyn Loss, output: usize) -> Result<Magnitudes> {
         let least = self.row_counts == RowCounts::Presence;
-        let mut magnitudes = Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output, least))));
+        self.completed(Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output, least)))))
+    }
+
+    /// Returns magnitudes with those of the rows of other processes.
+    ///
+    /// # Errors
+    /// Those of the collective; [`Error::Data`] where derivatives are no longer finite.
+    pub(super) fn completed(&self, mut magnitudes: Magnitudes) -> Result<Magnitudes> {
         if !self.of.is_whole() {
             magnitudes.complete(self.of.collective)?;
         }
@@ -252,6 +259,10 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
+        Some(self)
+    }
+
+    fn ordered(&mut self) -> Option<&mut dyn OrderedSteps> {
         Some(self)
     }
 

@@ -6,6 +6,7 @@ use std::ops::Range;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::bundling;
 use taiga_core::learners::boosting::layout::SparseFeature;
+use taiga_core::learners::boosting::ordered::Pieces;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::{Quantizer, QuantizerScratch};
@@ -148,6 +149,7 @@ fn shares(
         risk_sets: None,
         held_out: None,
         measures_all: false,
+        pieces: Pieces::default(),
         ..*data
     };
     let quantizers: Vec<Quantizer> = features.iter().map(|f| Quantizer::new(&f.borders)).collect();

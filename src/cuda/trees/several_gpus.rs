@@ -18,6 +18,7 @@ use taiga_core::column::{Column, FeatureType};
 use taiga_core::dataset::row_groups::RowGroups;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::linear_leaves::{Equations, LeafMeasures, TreeColumns, Units};
+use taiga_core::learners::boosting::ordered::Pieces;
 use taiga_core::learners::boosting::steps::{
     Begun, DropoutSteps, GivenTree, GroupId, GroupSteps, LeafSteps, LeafSums, LinearSteps, SpreadSteps, TrainingData, TreeRequest,
     TreeSteps,
@@ -103,6 +104,7 @@ fn rows_of<'a>(
         shared: data.shared,
         steps_on: data.steps_on,
         values,
+        pieces: Pieces::default(),
         shard: RowShard { collective: end, first: data.shard.first + rows.start, all: data.shard.all },
         batches: None,
     }

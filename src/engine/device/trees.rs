@@ -12,6 +12,9 @@ use taiga_cpu::trees::CpuTrees;
 
 /// Returns whether fits to such a table by such parameters, each by one thread, are sure not to go to a GPU.
 pub fn stay_here(input: &Input<'_>, params: &BoostingParams) -> bool {
+    if params.is_ordered() {
+        return true;
+    }
     match DeviceSet::parse(&params.device) {
         Ok(DeviceSet::Auto) => {
             let outputs = input.target.labels().map_or(input.target.several().len(), Labels::len).max(1);

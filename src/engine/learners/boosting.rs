@@ -55,6 +55,9 @@ pub fn fit(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams
     fit_with(input, params, &FitOptions::default(), monitor)
 }
 
+/// What a device named beside ordered boosting is told.
+const ORDERED: &str = "boosting=\"ordered\": what values leaves by parts of the rows is fitted on the CPU yet";
+
 /// Fits as [`fit`] does, from what `options` give: a model whose trees come first, or a snapshot of a fit that was ended. 60 rounds and 40
 /// more are the bytes of 100.
 ///
@@ -95,6 +98,10 @@ pub fn fit_with(
     check_present(&params.device)?;
     if options.batches.is_some() {
         check_on_cpu(&params.device, "`batches`: what comes in batches is fitted on the CPU yet")?;
+        return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
+    }
+    if params.is_ordered() {
+        check_on_cpu(&params.device, ORDERED)?;
         return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
     }
     if options.own.is_some_and(|own| !own.is_whole()) {

@@ -212,6 +212,7 @@ fn bundles(exceptions: &[Option<Exceptions>], stored: &[Option<Stored>], rows: u
 mod tests {
     use super::*;
     use crate::collective::RowShard;
+    use crate::learners::boosting::ordered::Pieces;
 
     fn exceptions(rows: &[u32]) -> Option<Exceptions> {
         Some(Exceptions { default: 1, rows: rows.to_vec(), codes: vec![2; rows.len()] })
@@ -309,6 +310,7 @@ mod tests {
             shared: 1,
             steps_on: false,
             values: None,
+            pieces: Pieces::default(),
             shard: RowShard::whole(rows),
             batches: None,
         };

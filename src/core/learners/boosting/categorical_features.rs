@@ -19,6 +19,7 @@ mod base;
 mod combinations;
 mod ctrs;
 
+use super::ordered::Pieces;
 use super::params::{BoostingParams, CatMethod};
 use super::steps::{GroupId, TreeSteps};
 use crate::dataset::{Input, OwnRows};
@@ -77,6 +78,10 @@ pub struct CategoricalFeatures<'a> {
     /// The training rows, in order and in each permutation.
     training: Vec<u32>,
     orders: Vec<Vec<u32>>,
+    /// How many sets of scores there are.
+    sets: usize,
+    /// What becomes of permutations under ordered boosting; of a fit without it nothing.
+    pub pieces: Pieces,
     /// Of each feature, by its number at the device.
     pub origins: Vec<Origin>,
     pub coded: Vec<CodedFeature>,
@@ -149,9 +154,15 @@ impl<'a> CategoricalFeatures<'a> {
         &self.categories[at]
     }
 
-    /// Returns how many sets of scores there are: one for each permutation.
+    /// Returns how many sets of scores there are: one for each permutation. Under [ordered boosting](super::ordered) the model has one of its own, of
+    /// the first permutation, which is then the only one that may serve two.
     pub fn sets(&self) -> usize {
-        self.orders.len().max(1)
+        self.sets
+    }
+
+    /// Returns the permutation of a set of scores.
+    fn order_of(&self, set: usize) -> usize {
+        set.min(self.params.permutations as usize - 1)
     }
 
     /// Returns whether statistics are made of rows in the order of permutations.
@@ -159,7 +170,7 @@ impl<'a> CategoricalFeatures<'a> {
         !self.orders.is_empty()
     }
 
-    /// Returns the permutation that a tree grows under.
+    /// Returns the set of scores that a tree grows under.
     pub fn set_of(&self, tree: u64) -> usize {
         let random = Random::new(self.params.seed, Purpose::TreePermutation, tree);
         match self.sets() as u64 {
@@ -168,13 +179,14 @@ impl<'a> CategoricalFeatures<'a> {
         }
     }
 
-    /// Returns the tree that has just grown, in the features of another permutation.
+    /// Returns the tree that has just grown, in the features of another set of scores.
     ///
     /// # Errors
     /// What the device reports.
-    pub fn translated(&mut self, backend: &mut dyn TreeSteps, tree: &Tree, order: usize) -> Result<Tree> {
-        let mut translated = tree.clone();
-        for split in translated.splits_mut() {
+    pub fn translated(&mut self, backend: &mut dyn TreeSteps, tree: &Tree, set: usize) -> Result<Tree> {
+        let (mut translated, order) = (tree.clone(), self.order_of(set));
+        let differs = self.orders_rows() && order != self.order;
+        for split in translated.splits_mut().filter(|_| differs) {
             split.feature = self.counterpart(backend, split.feature, order)?;
         }
         Ok(translated)
@@ -234,7 +246,7 @@ impl CategoricalFeatures<'_> {
         self.open.truncate(self.base);
         let mut groups = vec![];
         if !self.orders.is_empty() {
-            self.order = self.set_of(tree);
+            self.order = self.order_of(self.set_of(tree));
             self.add_simple(backend, self.order)?;
             if let Some(kept) = self.simple[self.order].as_ref().filter(|kept| !kept.features.is_empty()) {
                 self.open.extend(kept.features.clone());

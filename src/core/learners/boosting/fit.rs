@@ -9,6 +9,7 @@ use super::finish::{UsedFeatures, finish};
 use super::linear_leaves::{self, LinearLeaves};
 use super::measured::{MeasuredRows, MeasuredTable};
 use super::model::Model;
+use super::ordered;
 use super::params::BoostingParams;
 use super::prepare::Start;
 use super::prior_rounds::PriorRounds;
@@ -85,6 +86,7 @@ fn fit_own(
         return Err(Error::parameter("position_factors", "is what a model records of a fit; known ones are a `baseline`"));
     }
     options.check_batches()?;
+    ordered::check_options(params, options)?;
     let rows = checks::check_table_of(input, own.count, options.batched())?;
     let threads = threads(params, own.count, input.features.len());
     let pool = ThreadPool::of_fit(threads, monitor.may_wait() || !own.is_whole())?;
@@ -175,6 +177,7 @@ impl CheckedTarget {
         check_groups(kind, &metrics, input.loss_columns.groups.is_some())?;
         check_times(raw_loss.as_ref(), &metrics, input.loss_columns.times.is_given())?;
         linear_leaves::check(params, raw_loss.as_ref())?;
+        ordered::check(params, raw_loss.as_ref(), kind.name())?;
         let shares_trees = params.shares_trees(raw_loss.as_ref())?;
         let reserved = needed::reserve(pool, input, params, outputs, here, options.spill().is_some())?;
         let values = target::target_numbers(input, options.spill(), &|y| raw_loss.check_target(y))?;
@@ -422,7 +425,7 @@ impl<'a> PreparedFit<'a> {
         let schedule = DropRules::of(params).map(|rules| DropSchedule::new(rules, options.init_model, prior.rounds));
         let mut given_trees = std::mem::take(&mut prior.trees);
         let (outputs, positions) = (loss.outputs(), input.loss_columns.positions.as_ref());
-        let coded = features.coded.clone();
+        let (coded, pieces) = (features.coded.clone(), std::mem::take(&mut features.pieces));
         // Of each feature that comes in batches, which of them it is.
         let place = |b: &BaseCodes| b.column().and_then(|column| options.batches?.place(column));
         let sources: Vec<_> = base.iter().map(|b| b.source(input, options.coded.is_some() || place(b).is_some())).collect();
@@ -476,9 +479,11 @@ impl<'a> PreparedFit<'a> {
             shared: if shares_trees { outputs } else { 1 },
             steps_on: params.leaf_iterations() > 1,
             values,
+            pieces: pieces.of_own(&own),
             shard: own.shard(rows),
             batches: batches.as_ref(),
         };
+        let bodies = data.pieces.bodies;
         // Its arrays are there now, and count by themselves.
         drop(reserved);
         let linear = values.map(|values| LinearLeaves::new(values, own.count, own.shard(rows)));
@@ -490,6 +495,7 @@ impl<'a> PreparedFit<'a> {
             shared: shared.as_deref(),
             measured: measured.as_ref(),
             linear: linear.as_ref(),
+            bodies,
             first: prior.rounds,
             last: prior.last,
             rows: (rows - input.held_out_rows()) as u64,

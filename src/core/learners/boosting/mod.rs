@@ -17,6 +17,7 @@ mod measured;
 pub mod model;
 mod monotone;
 mod needed;
+pub mod ordered;
 pub mod params;
 pub mod prepare;
 mod prior_rounds;

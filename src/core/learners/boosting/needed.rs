@@ -8,8 +8,11 @@ use crate::memory;
 use crate::memory::{Reservation, product, sum};
 use crate::parallel::thread_pool::ThreadPool;
 
-/// Sets of scores that a fit has: one for each permutation of the statistics of categories, where there are any.
+/// Sets of scores that a fit has: one for each permutation of the statistics of categories, where there are any, and of ordered boosting.
 fn sets(input: &Input<'_>, params: &BoostingParams) -> u64 {
+    if params.is_ordered() {
+        return params.ordered_sets() as u64;
+    }
     let many = |categories: usize| categories > params.one_hot_max_size as usize;
     let any = input.features.iter().any(|f| f.categories().is_some_and(|c| many(c.len())));
     if any && params.cat_method == CatMethod::Ctr { params.permutations.max(1) as u64 } else { 1 }
@@ -39,7 +42,9 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     let orders = if sets > 1 { 4 * sets } else { 0 } + if input.order.is_some() { 4 } else { 0 };
     // Bounds of times; rows by time with their ties, and what they are sorted by.
     let times = if input.loss_columns.times.is_given() { 16 + if params.loss == LossKind::Cox { 64 } else { 8 } } else { 0 };
-    let stays = product(&[rows, questions(input, params) + orders + times + if any { 5 } else { 0 }]);
+    // Under ordered boosting the piece of each row in each permutation, twice while processes have their own rows of it.
+    let pieces = if params.is_ordered() { 4 + 2 * sets } else { 0 };
+    let stays = product(&[rows, questions(input, params) + orders + times + pieces + if any { 5 } else { 0 }]);
     // Each row's leaf, its derivatives twice and its value twice, where leaves are functions of rows.
     let functions = if params.has_linear_leaves() { product(&[rows, 2 + 16 + 8]) } else { 0 };
     let watched = product(&[measured, 16 + 16 * outputs]);
@@ -84,6 +89,7 @@ pub fn reserve(
     };
     let orders = if sets > 1 { format!(" under {sets} permutations") } else { String::new() };
     let less = match (outputs > 1, sets > 1) {
+        (_, true) if params.is_ordered() => "lower `permutations`, leave `boosting` out, or fit on fewer rows",
         (_, true) => "lower `permutations`, use cat_method=\"partition\", or fit on fewer rows",
         (true, _) => "fit on fewer rows, or to fewer classes or targets",
         _ => "fit on fewer rows",

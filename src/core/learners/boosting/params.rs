@@ -51,6 +51,8 @@ pub enum Boosting {
     Gbdt,
     /// Some are left out, and count less from then on ([`dropout`](super::dropout)).
     Dart,
+    /// All of them stay, and gradients are those of scores that rows had no part in ([`ordered`](super::ordered)).
+    Ordered,
 }
 
 /// What the leaves of trees are.
@@ -202,7 +204,8 @@ learner_params! {
         pub rounds: Option<u32> = None => Between(1, Self::MOST_ROUNDS),
         /// What each leaf's value is multiplied by; unless told otherwise 0.1, and less on small tables where `rounds` is not told either.
         pub learning_rate: Option<f64> = None => Positive,
-        /// What becomes of earlier trees while one is fitted; nothing unless told otherwise.
+        /// What becomes of earlier trees while one is fitted, and by which of them rows have their gradients; nothing, and all of them, unless
+        /// told otherwise.
         pub boosting: Option<Boosting> = None,
         /// The share of the rounds before that `boosting="dart"` fits a round without, 0 to 1; 0.1 unless told.
         pub drop_rate: Option<f64> = None => By(Self::check_drop_rate),
@@ -304,8 +307,8 @@ learner_params! {
         /// The number of borders that cut a numeric target into the classes of `borders`, `buckets`
         /// and `binarized_target_mean_value`.
         pub target_borders: u32 = 1 => Between(1, 255),
-        /// The number of permutations that statistics are computed under. With several, each tree grows under
-        /// one of them but the first, and its leaves have their values under the first. One where the table says in which order rows come.
+        /// The number of permutations that statistics are computed under, and that ordered boosting takes rows in. With several, each tree grows
+        /// under one of them but the first, and its leaves have their values under the first. One where the table says in which order rows come.
         pub permutations: u32 = Self::PERMUTATIONS => Between(1, 64),
         /// The largest number of columns whose categories are combined; 1: none.
         pub max_combination: u32 = 2 => Between(1, 8),
@@ -390,7 +393,7 @@ impl BoostingParams {
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
             leaf_iterations: self.leaf_iterations.filter(|steps| *steps > 1),
-            boosting: self.boosting.filter(|boosting| *boosting == Boosting::Dart),
+            boosting: self.boosting.filter(|boosting| *boosting != Boosting::Gbdt),
             leaf: self.leaf.filter(|leaf| *leaf == LeafKind::Linear),
             uniform_drop: self.uniform_drop.filter(|on| *on),
             one_drop: self.one_drop.filter(|on| *on),
@@ -429,6 +432,7 @@ impl BoostingParams {
         }
         let others = [
             ("boosting=\"dart\"", self.boosting == Some(Boosting::Dart), "takes leaves' values back by their numbers"),
+            ("boosting=\"ordered\"", self.is_ordered(), "gives leaves other values for each part of the rows, by their numbers"),
             ("monotone", self.monotone.values().any(|direction| *direction != 0), "bounds values of leaves, and functions have no bounds"),
             ("max_delta_step", self.max_delta_step.is_some(), "bounds values of leaves, and functions have no bounds"),
             (
@@ -518,9 +522,12 @@ impl BoostingParams {
         if !given {
             return Ok(());
         }
-        if self.cat_method != CatMethod::Ctr {
+        if self.cat_method != CatMethod::Ctr && !self.is_ordered() {
             let name = serde_json::to_string(&self.cat_method).unwrap_or_default();
-            return Err(Error::parameter("order_by", format!("it counts only under cat_method=\"ctr\", not {name}")));
+            return Err(Error::parameter(
+                "order_by",
+                format!("it counts only under cat_method=\"ctr\", not {name}, and under boosting=\"ordered\""),
+            ));
         }
         if self.permutations != 1 && self.permutations != Self::PERMUTATIONS {
             return Err(Error::parameter("permutations", "there is only one order with `order_by`"));
@@ -726,6 +733,7 @@ impl BoostingParams {
             let text = format!("loss=\"{name}\" gives leaves the quantile of their rows' residuals, which takes no steps: leave it out");
             problems.add(Error::parameter("leaf_iterations", text));
         }
+        problems.take(super::ordered::check(self, loss.as_ref(), name));
         for metric in metrics.iter().filter(|metric| !metric.fits(loss.link(), &params)) {
             let fitting = metric_names(|m| m.fits(loss.link()));
             let text = format!("\"{metric}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can");

@@ -6,7 +6,7 @@ use super::leaf_values::{leaf_values, step_on};
 use super::linear_leaves::{LeafPaths, LinearLeaves, OnHost};
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
-use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OutputRules, RowSteps, TreeRequest, TreeSteps};
+use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OrderedSteps, OutputRules, RowSteps, TreeRequest, TreeSteps, beyond};
 use crate::collective::Collective;
 use crate::dataset::Monitor;
 use crate::dataset::monitor::Measure;
@@ -75,6 +75,8 @@ pub(super) struct Rounds<'a> {
     pub measured: Option<&'a MeasuredRows>,
     /// What makes leaves linear functions, where they are to be.
     pub linear: Option<&'a LinearLeaves<'a>>,
+    /// How many bodies each permutation has under ordered boosting; none without it.
+    pub bodies: usize,
     /// How many rounds there are already: numbers trees and keys their random choices.
     pub first: u32,
     /// How many there are to be.
@@ -219,6 +221,10 @@ impl Rounds<'_> {
         let paths = linear.map(|linear| linear.paths(&grown.tree, &features.columns_of_numbers(), &features.coded));
         let linear = linear.zip(paths.as_ref());
         let sums = backend.end_tree(self.loss, &grown.tree, &grown.leaves)?;
+        if self.bodies > 0 {
+            let leaves = self.leaves_of_all(backend, features, &grown, (own, output), rate)?;
+            return Ok(self.finished(grown, leaves, output));
+        }
         let mut leaves = self.leaves(backend, (&grown, linear), &grown.tree, &sums, (own, output), rate)?;
         // Steps move the values of all outputs that share a tree together.
         let at_once = if self.params.leaf_iterations() > 1 { leaves.len() } else { 1 };
@@ -234,6 +240,104 @@ impl Rounds<'_> {
             }
         }
         Ok(self.finished(grown, leaves, output))
+    }
+
+    /// Returns the leaves of a tree that has grown under ordered boosting, by the derivatives of all rows at the model's own scores, and values them by
+    /// each body under each permutation: for the outputs that have the tree, from `output` on. `own`: the set of scores that it has grown under.
+    fn leaves_of_all(
+        &self,
+        backend: &mut dyn TreeSteps,
+        features: &mut CategoricalFeatures<'_>,
+        grown: &GrownTree,
+        (own, output): (usize, usize),
+        rate: f64,
+    ) -> Result<Vec<Leaves>> {
+        let (outputs, count, sets) = (self.loss.outputs(), self.shared.map_or(1, <[OutputRules]>::len), features.sets());
+        let mut replayed = |backend: &mut dyn TreeSteps, set: usize| -> Result<(Tree, Vec<Vec<LeafSums>>)> {
+            let tree = features.translated(backend, &grown.tree, set)?;
+            let sums = (output..output + count).map(|k| backend.replay(self.loss, &tree, set * outputs + k)).collect::<Result<_>>()?;
+            Ok((tree, sums))
+        };
+        self.value_bodies(backend, grown, (own, output), count, rate)?;
+        for set in (1..sets).filter(|set| *set != own) {
+            replayed(backend, set)?;
+            self.value_bodies(backend, grown, (set, output), count, rate)?;
+        }
+        let (tree, sums) = replayed(backend, 0)?;
+        self.leaves(backend, (grown, None), &tree, &sums, (0, output), rate)
+    }
+
+    /// Gives the leaves of a tree their values by each body of a set of scores, for `count` outputs from `output` on.
+    fn value_bodies(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        (set, output): (usize, usize),
+        count: usize,
+        rate: f64,
+    ) -> Result<()> {
+        let (first, leaves) = (set * self.loss.outputs() + output, grown.tree.leaves().len());
+        let values = match self.loss.leaf_rule(output) {
+            LeafRule::Newton => self.newton_values_of_bodies(backend, grown, (first, output), count)?,
+            LeafRule::Quantile(_) => (0..count)
+                .map(|k| {
+                    let LeafRule::Quantile(alpha) = self.loss.leaf_rule(output + k) else { return Err(unruled()) };
+                    let mut bodies = steps_of_bodies(backend)?.quantiles_of_bodies(first + k, leaves, alpha)?;
+                    bodies.iter_mut().for_each(|values| self.keep_to_limits(grown, self.units(output + k), values));
+                    Ok(bodies)
+                })
+                .collect::<Result<_>>()?,
+        };
+        for (k, bodies) in (0..).zip(values) {
+            let values = bodies.iter().map(|values| self.rated(values, output + k, rate)).collect::<Result<_>>()?;
+            steps_of_bodies(backend)?.set_body_values(first + k, values)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the values that Newton's steps give the leaves by each body, `[output][body][leaf]`, for `count` outputs from `output` on, which is `first`
+    /// of all sets.
+    fn newton_values_of_bodies(
+        &self,
+        backend: &mut dyn TreeSteps,
+        grown: &GrownTree,
+        (first, output): (usize, usize),
+        count: usize,
+    ) -> Result<Vec<Vec<Vec<f64>>>> {
+        let rules = self.rules(grown, output, count);
+        let mut values = vec![vec![vec![0.0; grown.tree.leaves().len()]; self.bodies]; count];
+        for step in 0..self.params.leaf_iterations() {
+            let so_far: Vec<Vec<Vec<f32>>> = values.iter().map(|bodies| bodies.iter().map(|values| in_f32(values)).collect()).collect();
+            let sums = steps_of_bodies(backend)?.sums_of_bodies(self.loss, first, &so_far);
+            let sums = sums.map_err(|error| if step > 0 { beyond(error) } else { error })?;
+            for ((bodies, sums), rules) in values.iter_mut().zip(&sums).zip(&rules) {
+                for (values, sums) in bodies.iter_mut().zip(sums) {
+                    match step {
+                        0 => *values = leaf_values(&grown.tree, rules, sums, &grown.bounds),
+                        _ => step_on(&grown.tree, rules, sums, &grown.bounds, values),
+                    }
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Returns values of leaves times `rate`, as scores get them, for an output.
+    ///
+    /// # Errors
+    /// Where one is no longer finite.
+    fn rated(&self, values: &[f64], output: usize, rate: f64) -> Result<Vec<f32>> {
+        let (values, unit): (Vec<f32>, f64) = (values.iter().map(|v| (v * rate) as f32).collect(), self.units(output).unit);
+        if values.iter().any(|v| !(*v as f64 * unit).is_finite()) {
+            return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
+        }
+        Ok(values)
+    }
+
+    /// Returns what gives the leaves of a tree their values, for `count` outputs from `output` on.
+    fn rules<'g>(&self, grown: &'g GrownTree, output: usize, count: usize) -> Vec<Cow<'g, SplitRules>> {
+        let own = |k: usize| self.shared.map(|all| SplitRules { params: all[output + k].params, ..grown.rules.clone() });
+        (0..count).map(|k| own(k).map_or(Cow::Borrowed(&grown.rules), Cow::Owned)).collect()
     }
 
     /// Returns the standard deviation of the noise on the roots of the scores in a tree that has begun: that of what a split gains by chance,
@@ -304,10 +408,7 @@ impl Rounds<'_> {
                 (Some(values), _) => values[k].clone(),
                 (None, rule) => self.refitted(backend, grown, (of_set, rule), units)?,
             };
-            let values: Vec<f32> = values.into_iter().map(|v| (v * rate) as f32).collect();
-            if values.iter().any(|v| !(*v as f64 * units.unit).is_finite()) {
-                return Err(Error::Data("a leaf's value is no longer finite: raise `l2` or lower `learning_rate`".into()).of_values());
-            }
+            let values = self.rated(&values, output + k, rate)?;
             backend.set_leaf_values(of_set, &values)?;
             let mut functions = vec![];
             if let Some((linear, paths)) = linear {
@@ -338,13 +439,18 @@ impl Rounds<'_> {
         (of_set, rule): (usize, LeafRule),
         units: &OutputUnits,
     ) -> Result<Vec<f64>> {
-        let LeafRule::Quantile(alpha) = rule else { return Err(Error::Data("a leaf without a rule".into())) };
+        let LeafRule::Quantile(alpha) = rule else { return Err(unruled()) };
         let mut values = backend.leaf_quantiles(of_set, alpha)?;
-        super::monotone::enforce(&grown.tree, &self.tree_params.monotone, &mut values);
+        self.keep_to_limits(grown, units, &mut values);
+        Ok(values)
+    }
+
+    /// Brings values of leaves that are quantiles within what constraints and `max_delta_step` allow.
+    fn keep_to_limits(&self, grown: &GrownTree, units: &OutputUnits, values: &mut [f64]) {
+        super::monotone::enforce(&grown.tree, &self.tree_params.monotone, values);
         if let Some(most) = self.params.max_delta_step.map(|most| most / units.unit) {
             values.iter_mut().for_each(|value| *value = value.clamp(-most, most));
         }
-        Ok(values)
     }
 
     /// Returns the values that Newton's steps give the leaves, for the outputs of a set from `output` on, from the sums that the first step is
@@ -357,12 +463,11 @@ impl Rounds<'_> {
         sums: &[Vec<LeafSums>],
         (set, output): (usize, usize),
     ) -> Result<Vec<Vec<f64>>> {
-        let own = |k: usize| self.shared.map(|all| SplitRules { params: all[output + k].params, ..grown.rules.clone() });
-        let rules: Vec<Cow<'_, SplitRules>> = (0..sums.len()).map(|k| own(k).map_or(Cow::Borrowed(&grown.rules), Cow::Owned)).collect();
+        let rules = self.rules(grown, output, sums.len());
         let first = |(sums, rules): (&Vec<LeafSums>, &Cow<'_, SplitRules>)| leaf_values(&grown.tree, rules, sums, &grown.bounds);
         let mut values: Vec<Vec<f64>> = sums.iter().zip(&rules).map(first).collect();
         for _ in 1..self.params.leaf_iterations() {
-            let so_far: Vec<Vec<f32>> = values.iter().map(|values| values.iter().map(|value| *value as f32).collect()).collect();
+            let so_far: Vec<Vec<f32>> = values.iter().map(|values| in_f32(values)).collect();
             let sums = steps_of_leaves(backend)?.sums_beyond(self.loss, tree, set * self.loss.outputs() + output, &so_far)?;
             for ((values, sums), rules) in values.iter_mut().zip(&sums).zip(&rules) {
                 step_on(&grown.tree, rules, sums, &grown.bounds, values);
@@ -370,6 +475,25 @@ impl Rounds<'_> {
         }
         Ok(values)
     }
+}
+
+/// Returns the error of a leaf that has not the rule of the others of its tree.
+fn unruled() -> Error {
+    Error::Data("a leaf without a rule".into())
+}
+
+/// Returns values of leaves as scores get them.
+fn in_f32(values: &[f64]) -> Vec<f32> {
+    values.iter().map(|value| *value as f32).collect()
+}
+
+/// Returns the device's steps of ordered boosting.
+///
+/// # Errors
+/// Where it has none.
+fn steps_of_bodies(backend: &mut dyn TreeSteps) -> Result<&mut dyn OrderedSteps> {
+    let none = || Error::parameter("boosting", "the device values no leaves by parts of the rows, as \"ordered\" does");
+    backend.ordered().ok_or_else(none)
 }
 
 /// Returns the device's further steps of leaves.

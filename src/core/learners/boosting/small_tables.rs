@@ -38,6 +38,7 @@ pub fn may_suit(params: &BoostingParams) -> bool {
         && DropRules::of(params).is_none()
         && params.leaf_iterations() == 1
         && !params.has_linear_leaves()
+        && !params.is_ordered()
         && params.row_sampling().keeps_all()
 }
 

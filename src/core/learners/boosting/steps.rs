@@ -6,6 +6,7 @@
 
 use super::ctrs::{CategoryCodes, CtrData, CtrFeature, CtrSample};
 use super::linear_leaves::{Equations, LeafMeasures, TreeColumns, Units};
+use super::ordered::Pieces;
 use super::row_sampler::RowSampling;
 use crate::collective::RowShard;
 use crate::column::Column;
@@ -74,6 +75,9 @@ pub struct TrainingData<'a> {
     pub steps_on: bool,
     /// The columns of the table, for these rows, where leaves are functions of their values ([`LinearSteps`]); those of categories are never read.
     pub values: Option<&'a [Column<'a>]>,
+    /// The pieces of permutations that the sets of scores behind the first are those of ([`TreeSteps::ordered`]); of none but under ordered
+    /// boosting.
+    pub pieces: Pieces,
     /// The rows that these are of all.
     pub shard: RowShard<'a>,
     /// What of the codes comes in batches, for devices that take it so: this process's threads.
@@ -253,6 +257,31 @@ pub trait LinearSteps {
     fn set_functions(&mut self, output: usize, columns: &TreeColumns, functions: &[Option<LinearLeaf>]) -> Result<()>;
 }
 
+/// Values the leaves of trees by parts of the rows, on a device, for [`ordered`](super::ordered) boosting. Each set of scores but the first is that of a
+/// permutation, and has bodies. What is said of a body is said of its rows that were drawn.
+pub trait OrderedSteps {
+    /// Returns each leaf's sums over the rows of each body, `[output][body][leaf]`, for the outputs from `first` on, whose last tree has ended or been
+    /// replayed: of their derivatives at the body's scores, to which `values`, likewise, are added. The scores stay what they are.
+    ///
+    /// # Errors
+    /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are not finite there.
+    fn sums_of_bodies(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Vec<LeafSums>>>>;
+
+    /// Returns for each body and each of the `leaves` leaves of an output's last tree, `[body][leaf]`, the weighted quantile `alpha` of `target - score` over
+    /// the body's rows at its scores; 0 for a leaf without rows.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn quantiles_of_bodies(&mut self, output: usize, leaves: usize, alpha: f64) -> Result<Vec<Vec<f64>>>;
+
+    /// Remembers the values that the leaves of an output's last tree have by each body, `[body][leaf]`; [`TreeSteps::update_scores`] adds them to the
+    /// scores that the body has of its rows and of its tail.
+    ///
+    /// # Errors
+    /// Those of the device.
+    fn set_body_values(&mut self, output: usize, values: Vec<Vec<f32>>) -> Result<()>;
+}
+
 /// A tree that there is before a fit's first: the leaf of each of the device's rows, and the leaves' values.
 pub struct GivenTree {
     pub leaves: Vec<u16>,
@@ -323,6 +352,11 @@ pub trait TreeSteps: GrowSteps {
 
     /// Returns what leaves take further steps by, on a device that has it, where there is to be one ([`TrainingData::steps_on`]).
     fn leaf_steps(&mut self) -> Option<&mut dyn LeafSteps> {
+        None
+    }
+
+    /// Returns what values leaves by parts of the rows, on a device that does.
+    fn ordered(&mut self) -> Option<&mut dyn OrderedSteps> {
         None
     }
 

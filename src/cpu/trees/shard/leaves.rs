@@ -155,7 +155,8 @@ impl Shard {
 
     /// Adds the leaf values of each output's last tree to the scores.
     pub fn update_scores(&mut self) {
-        let trees = self.leaf.iter().zip(&self.leaf_values).zip(&mut self.row_values);
+        self.update_bodies();
+        let trees = self.leaf.iter().zip(&self.leaf_values).zip(&mut self.row_values).take(self.scores.len() / (self.permuted.len() + 1));
         for (scores, ((leaf, values), own)) in self.scores.iter_mut().zip(trees) {
             if !own.is_empty() {
                 scores.iter_mut().zip(std::mem::take(own)).for_each(|(score, value)| *score += value);

@@ -4,6 +4,7 @@ use super::step;
 use std::ops::Range;
 use taiga_core::collective::{Alone, RowShard};
 use taiga_core::error::{Error, Result};
+use taiga_core::learners::boosting::ordered::Pieces;
 use taiga_core::learners::boosting::params::RowSample;
 use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::{
@@ -117,6 +118,7 @@ fn grow_table(table: &SmallTable<'_>, trees: &SmallTrees<'_>, grown: &mut GrownT
         shared: 1,
         steps_on: false,
         values: None,
+        pieces: Pieces::default(),
         shard: RowShard { collective: &Alone, first: 0, all: rows },
         batches: None,
     };

@@ -9,9 +9,10 @@ use taiga_engine::cpu::trees::CpuTrees;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::learners::boosting::BoostingParams;
+use taiga_engine::learners::boosting::ordered::Pieces;
 use taiga_engine::learners::boosting::steps::{
-    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafRows, LeafSteps, LeafSums, RowSteps, SpreadSteps, TrainingData,
-    TreeDevices, TreeRequest, TreeSteps,
+    Begun, DropoutSteps, Extent, GivenTree, GroupId, GroupSteps, LeafRows, LeafSteps, LeafSums, OrderedSteps, RowSteps, SpreadSteps,
+    TrainingData, TreeDevices, TreeRequest, TreeSteps,
 };
 use taiga_engine::losses::Loss;
 use taiga_engine::parallel::thread_pool::ThreadPool;
@@ -98,6 +99,20 @@ impl LeafSteps for Shards<'_> {
     }
 }
 
+impl OrderedSteps for Shards<'_> {
+    fn sums_of_bodies(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Vec<LeafSums>>>> {
+        self.all(|shard| shard.sums_of_bodies(loss, first, values))
+    }
+
+    fn quantiles_of_bodies(&mut self, output: usize, leaves: usize, alpha: f64) -> Result<Vec<Vec<f64>>> {
+        self.all(|shard| shard.quantiles_of_bodies(output, leaves, alpha))
+    }
+
+    fn set_body_values(&mut self, output: usize, values: Vec<Vec<f32>>) -> Result<()> {
+        self.all(|shard| shard.set_body_values(output, values.clone()))
+    }
+}
+
 impl DropoutSteps for Shards<'_> {
     fn keep_trees(&mut self, given: Vec<Vec<GivenTree>>) -> Result<()> {
         assert!(given.is_empty(), "no given trees here");
@@ -148,6 +163,10 @@ impl TreeSteps for Shards<'_> {
     }
 
     fn row_values(&mut self) -> Option<&mut dyn RowSteps> {
+        Some(self)
+    }
+
+    fn ordered(&mut self) -> Option<&mut dyn OrderedSteps> {
         Some(self)
     }
 
@@ -242,6 +261,7 @@ impl TreeDevices for Dealt {
                 more_targets: data.more_targets.iter().map(|t| t[own.clone()].to_vec()).collect(),
                 weight: data.weight.as_ref().map(|w| w[own.clone()].to_vec()),
                 scores: data.scores.iter().map(|s| s[own.clone()].to_vec()).collect(),
+                pieces: Pieces { of_rows: data.pieces.of_rows.iter().map(|p| p[own.clone()].to_vec()).collect(), ..data.pieces },
                 columns: vec![],
                 groups: None,
                 positions: None,
@@ -317,6 +337,9 @@ fn rows_may_lie_in_any_shard() {
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
         json!({ "leaf_iterations": 4, "loss": "log_cosh", "row_sample": "goss", "path_smooth": 3 }),
         json!({ "leaf": "linear", "row_sample": "mvs" }),
+        json!({ "boosting": "ordered", "row_sample": "mvs" }),
+        json!({ "boosting": "ordered", "loss": "mae", "row_sample": "bernoulli", "monotone": { "x1": 1 } }),
+        json!({ "boosting": "ordered", "loss": "log_cosh", "leaf_iterations": 2, "permutations": 2, "min_data_in_leaf": 5 }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
     numbers.weight = Some((0..5_000).map(|i| 0.25 + (i % 7) as f64).collect());

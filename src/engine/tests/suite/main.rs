@@ -37,6 +37,7 @@ mod boosting {
     mod model_envelope;
     mod model_explain;
     mod order_by;
+    mod ordered;
     mod position_bias;
     mod prepare;
     mod ranking;

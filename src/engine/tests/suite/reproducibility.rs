@@ -120,6 +120,8 @@ fn threads_and_chunks_change_no_random_fit() {
         let mut drawn = RandomFit::new(case);
         if case % 5 == 2 {
             drawn.params = drawn.with_dropouts(case);
+        } else if case % 5 == 4 {
+            drawn.params = drawn.in_order();
         }
         let (whole, lengths) = (drawn.input(Column::from_f64), [1, 7, 1000, 1023, 4099]);
         let one = drawn.fit(&whole, &with_threads(&drawn.params, 1));

@@ -4,12 +4,14 @@ use super::{BaseCodes, CategoricalFeatures, Category, Origin, ctrs};
 use crate::dataset::{Input, OwnRows};
 use crate::encoding::ctr::CtrKind;
 use crate::encoding::permutation::permutation;
+use crate::learners::boosting::ordered::Pieces;
 use crate::learners::boosting::params::{BoostingParams, CatMethod};
 use crate::numerics::random::{Purpose, Random};
 use crate::parallel::thread_pool::ThreadPool;
 use crate::quantize::CodedFeature;
 use crate::tree::params::TreeParams;
 use rayon::prelude::*;
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// At most so many categories of a column have codes of their own where nodes are divided by subsets.
@@ -28,7 +30,7 @@ impl<'a> CategoricalFeatures<'a> {
         let rows = target.len();
         let any = input.features.iter().any(|c| c.category_codes().is_some());
         let trains = |r: &u32| !input.held_out.is_some_and(|h| h[*r as usize]);
-        let training: Vec<u32> = if any { (0..rows as u32).filter(trains).collect() } else { vec![] };
+        let training: Vec<u32> = if any || params.is_ordered() { (0..rows as u32).filter(trains).collect() } else { vec![] };
         let columns: Vec<(u32, &[u32], usize)> =
             (0..).zip(&input.features).filter_map(|(i, column)| Some((i, column.category_codes()?, column.categories()?.len()))).collect();
         let columns: Vec<_> = columns.into_iter().filter(|(column, ..)| tree_params.weight(&[*column]) > 0.0).collect();
@@ -57,6 +59,8 @@ impl<'a> CategoricalFeatures<'a> {
             ctrs,
             target,
             orders: vec![],
+            sets: 1,
+            pieces: Pieces::default(),
             training,
             origins: vec![],
             coded: vec![],
@@ -80,25 +84,33 @@ impl<'a> CategoricalFeatures<'a> {
             base.push(features.idle());
         }
         if any_ctr || (params.max_combination > 1 && features.categories.len() > 1 && params.cat_method == CatMethod::Ctr) {
-            features.orders = match &input.order {
-                Some(places) => {
-                    let mut order = features.training.clone();
-                    order.par_sort_unstable_by_key(|row| (places[*row as usize], *row));
-                    vec![order]
-                }
-                None => (0..params.permutations as u64)
-                    .map(|p| {
-                        let order = permutation(features.training.len(), Random::new(params.seed, Purpose::Permutation, p));
-                        if features.training.len() == rows {
-                            return order;
-                        }
-                        order.into_par_iter().map(|i| features.training[i as usize]).collect()
-                    })
-                    .collect(),
+            features.orders = (0..params.permutations as u64).map(|p| features.permuted(input, p)).collect();
+        }
+        features.sets = features.orders.len().max(1);
+        if params.is_ordered() {
+            features.sets = params.ordered_sets();
+            let order = |set: usize| match features.orders.get(features.order_of(set)) {
+                Some(order) => Cow::Borrowed(&order[..]),
+                None => Cow::Owned(features.permuted(input, features.order_of(set) as u64)),
             };
+            features.pieces = Pieces::new((1..features.sets).map(order), rows);
         }
         features.simple.resize_with(features.orders.len(), || None);
         (features, base)
+    }
+
+    /// Returns the training rows in permutation `p`: in the order of the table's column, where there is one, else in a random one.
+    fn permuted(&self, input: &Input<'_>, p: u64) -> Vec<u32> {
+        if let Some(places) = &input.order {
+            let mut order = self.training.clone();
+            order.par_sort_unstable_by_key(|row| (places[*row as usize], *row));
+            return order;
+        }
+        let order = permutation(self.training.len(), Random::new(self.params.seed, Purpose::Permutation, p));
+        if self.training.len() == self.rows {
+            return order;
+        }
+        order.into_par_iter().map(|i| self.training[i as usize]).collect()
     }
 
     /// Returns a feature that is the same in all rows, so that group 0 is never empty. It is open only where nothing else is:

@@ -26,6 +26,7 @@
 //! | 15 | linear leaves | the parameters `leaf` and `linear_l2`; behind all else the leaves that are linear functions (`Persisted::last`) |
 //! | 16 | CatBoost's statistics | categories known by hashes, and derived features that are found by hashes of combinations |
 //! | 17 | steps of leaves | the parameter `leaf_iterations` |
+//! | 18 | ordered boosting | the value `"ordered"` of the parameter `boosting` |
 //!
 //! A model is written in the oldest version from 2 on that can hold it.
 
@@ -50,7 +51,7 @@ use std::borrow::Cow;
 /// The envelope of models of boosted trees.
 pub const ENVELOPE: Envelope = Envelope {
     kind: b"GB",
-    version: 17,
+    version: 18,
     provenance: 3,
     metadata: 5,
     structs: 6,
@@ -89,6 +90,9 @@ const HASHED_SINCE: u32 = 16;
 
 /// The first version with several steps of a leaf.
 const LEAF_ITERATIONS_SINCE: u32 = 17;
+
+/// The first version with ordered boosting.
+const ORDERED_SINCE: u32 = 18;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -216,6 +220,9 @@ impl Persisted for Model {
     }
 
     fn known_since(&self) -> u32 {
+        if self.params.is_ordered() {
+            return ORDERED_SINCE;
+        }
         if self.params.leaf_iterations.is_some() {
             return LEAF_ITERATIONS_SINCE;
         }

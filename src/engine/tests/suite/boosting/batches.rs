@@ -30,7 +30,10 @@ fn batches_change_no_byte() {
     let folder = SpillFolder::new(std::env::temp_dir()).expect("a folder");
     let (mut same, mut refused) = (0, 0);
     for seed in 0..cases(150) {
-        let case = RandomFit::new(seed);
+        let mut case = RandomFit::new(seed);
+        if seed % 5 == 4 {
+            case.params = case.in_order();
+        }
         let input = case.input(Column::from_f64);
         let params = BoostingParams { device: "cpu".into(), n_threads: Some(1 + seed as u32 % 3), ..case.params.clone() };
         let whole = fit(&input, &params, &Quiet).map(|model| model.to_bytes());

@@ -21,7 +21,10 @@ fn levels(values: &[f64]) -> Vec<f64> {
 fn a_fold_is_a_fit_of_its_rows() {
     let (mut same, mut failed, mut stopped) = (0, 0, 0);
     for seed in 0..cases(120) {
-        let case = RandomFit::new(seed);
+        let mut case = RandomFit::new(seed);
+        if seed % 5 == 4 {
+            case.params = case.in_order();
+        }
         if case.table.columns[0].len() < 200 {
             // Not all levels would be in all folds.
             continue;
