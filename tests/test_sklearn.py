@@ -178,8 +178,10 @@ def test_boosted_numbers_are_fit_gbdts(x: np.ndarray, number: np.ndarray) -> Non
 
 
 def test_forests_are_fit_forests(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
-    numbers = ForestRegressor(trees=8, random_state=5).fit(x, number)
-    assert numbers.model_ == table(x, target=number).taiga.fit_forest("target", NAMES, trees=8, seed=5)
+    numbers = ForestRegressor(trees=8, bins={1: 9}, random_state=5).fit(x, number)
+    assert numbers.model_ == table(x, target=number).taiga.fit_forest(
+        "target", NAMES, trees=8, bins={NAMES[1]: 9}, seed=5
+    )
     classes = ForestClassifier(trees=8).fit(x, kind)
     assert classes.model_ == table(x, target=kind).taiga.fit_forest("target", NAMES, trees=8, criterion="gini")
     assert classes.oob_score_ == classes.model_.oob_score

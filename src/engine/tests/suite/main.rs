@@ -61,6 +61,7 @@ mod forest {
     mod envelope;
     mod fit;
     mod grow;
+    mod snapshots;
     mod together;
 }
 
@@ -70,5 +71,6 @@ mod linear {
     mod kept_rows;
     mod lbfgs;
     mod problem;
+    mod snapshots;
     mod together;
 }
