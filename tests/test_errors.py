@@ -164,7 +164,7 @@ def test_everything_wrong_with_a_call_is_told_at_once() -> None:
         ({"bagging_freq": 1}, "leave it out: rows are drawn anew for every tree"),
         ({"verbosity": 1}, "progress=True"),
         ({"callbacks": [print]}, "callback= of `fit_gbdt` takes a function"),
-        ({"snapshot_file": "fit.snapshot"}, "snapshot= of `fit_gbdt` takes a file"),
+        ({"snapshot_file": "fit.snapshot"}, "snapshot= of `fit_gbdt`, `fit_forest` and `fit_sparse_lr` takes a file"),
         ({"scale_pos_weight": 3}, "class_weight={positive label"),
     ],
 )

@@ -89,6 +89,8 @@ FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
     "forest: criterion": (lambda: tg.fit_forest("city", "a", criterion="poisson"), '`city`.*"poisson" can\'t use'),
     "forest: class weight": (lambda: tg.fit_forest("y", "a", class_weight="balanced"), "`class_weight`"),
     "forest: categorical": (lambda: tg.fit_forest("y", "a", categorical=["c"]), "`categorical`: there is no"),
+    "forest: bins": (lambda: tg.fit_forest("y", "a", bins={"aa": 3}), "no feature `aa`; did you mean `a`"),
+    "forest: bins of text": (lambda: tg.fit_forest("y", "city", bins={"city": 3}), "`city` is categorical"),
     "forest: text as weight": (lambda: tg.fit_forest("y", "a", weight="city"), "`city`: its type is str; a weight"),
     "sparse_lr: no lists": (lambda: tg.fit_sparse_lr("flag", "a"), "column `a`: its type is f64; sparse rows"),
     "sparse_lr: lists of floats": (lambda: tg.fit_sparse_lr("flag", "values"), "`values`: its lists hold f64"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import socket
 import subprocess
 import sys
 import warnings
@@ -178,8 +179,10 @@ def test_boosted_numbers_are_fit_gbdts(x: np.ndarray, number: np.ndarray) -> Non
 
 
 def test_forests_are_fit_forests(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
-    numbers = ForestRegressor(trees=8, random_state=5).fit(x, number)
-    assert numbers.model_ == table(x, target=number).taiga.fit_forest("target", NAMES, trees=8, seed=5)
+    numbers = ForestRegressor(trees=8, bins={1: 9}, random_state=5).fit(x, number)
+    assert numbers.model_ == table(x, target=number).taiga.fit_forest(
+        "target", NAMES, trees=8, bins={NAMES[1]: 9}, seed=5
+    )
     classes = ForestClassifier(trees=8).fit(x, kind)
     assert classes.model_ == table(x, target=kind).taiga.fit_forest("target", NAMES, trees=8, criterion="gini")
     assert classes.oob_score_ == classes.model_.oob_score
@@ -319,6 +322,143 @@ def test_a_class_without_weight_has_a_probability_of_zero(cls: Any, x: np.ndarra
         assert np.array_equal(est.decision_function(x).argmax(axis=1), proba.argmax(axis=1))
     with pytest.raises(ValueError, match="two classes"):
         small(cls).fit(x, kind, sample_weight=(kind == "mid") * 1.0)
+
+
+def test_rows_of_a_class_without_weight_may_have_an_order(x: np.ndarray, kind: np.ndarray) -> None:
+    """They leave with what else is given of them."""
+    city, time = pl.Series("city", np.arange(len(x)) * 7 % 11).cast(pl.String), -np.arange(len(x)) * 3 % 401
+    frame = table(x, city=city)
+    counts = kind != "mid"
+    est = GbdtClassifier(rounds=4).fit(frame, kind, sample_weight=counts * 1.0, order_by=time, row_key=time)
+    rest = GbdtClassifier(rounds=4).fit(
+        frame.filter(pl.Series(counts)), kind[counts], order_by=time[counts], row_key=time[counts]
+    )
+    assert est.classes_.tolist() == ["low", "mid", "top"]
+    assert np.array_equal(est.predict_proba(frame)[:, [0, 2]], rest.predict_proba(frame))
+
+
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS, GbdtRanker])
+def test_keys_of_rows_are_those_of_the_function(cls: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    """The model is one of the set of the rows, in whatever form the keys come."""
+    key, order = np.arange(len(x)) * 7919 % 100_003, np.random.default_rng(3).permutation(len(x))
+    y = flag if is_classifier(cls()) else flag * 1.0
+    est = small(cls).fit(x, y, row_key=key)
+    shuffled = small(cls).fit(x[order], y[order], row_key=pd.Series(key[order]))
+    assert est.model_ == shuffled.model_
+    fit = {GbdtClassifier: "fit_gbdt", GbdtRegressor: "fit_gbdt", GbdtRanker: "fit_gbdt"}.get(cls, "fit_forest")
+    if cls in (GbdtRegressor, ForestRegressor):
+        direct = getattr(table(x, y=y, row_key=key).taiga, fit)
+        assert est.model_ == direct("y", NAMES, row_key="row_key", **{"rounds" if "gbdt" in fit else "trees": 8})
+    two = {"day": key // 1000, "name": [f"n{k}" for k in key]}
+    pairs = [small(cls).fit(x[i], y[i], row_key=pl.DataFrame(two)[i]) for i in (np.arange(len(x)), order)]
+    assert pairs[0].model_ == pairs[1].model_
+    assert small(cls).fit(x, y, row_key=np.column_stack([key // 1000, key])).model_.receipt
+    with pytest.raises(ValueError, match="row_key has 3 rows, and X has"):
+        small(cls).fit(x, y, row_key=key[:3])
+    with pytest.raises(ValueError, match="row_key"):
+        small(cls).fit(x, y, row_key=key // 5)
+
+
+@pytest.mark.parametrize("cls", [GbdtClassifier, GbdtRegressor, SparseLogisticRegression])
+def test_keys_of_training_rows_beside_held_out_ones(cls: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    """Held-out rows have their places; several sets may have equal rows."""
+    train, held = np.arange(250), np.arange(250, len(x))
+    key, order = np.array([f"k{i:05}" for i in train]), np.random.default_rng(4).permutation(250)
+    sets: Any = [(x[held], flag[held])] * (1 if cls is SparseLogisticRegression else 2)
+    models = [
+        small(cls).fit(x[rows], flag[rows], eval_set=sets, row_key=pl.Series(key[rows], dtype=pl.Categorical)).model_
+        for rows in (train, train[order])
+    ]
+    assert models[0] == models[1]
+    assert models[0].history.height > 0
+
+
+@pytest.mark.skipif(not hasattr(pl.LazyFrame, "collect_batches"), reason="Polars has no collect_batches")
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS, GbdtRanker])
+def test_lazy_frames_are_read_in_batches(cls: Any, x: np.ndarray, kind: np.ndarray, number: np.ndarray) -> None:
+    """To the model of the whole table, whatever is given beside it."""
+    y = kind if is_classifier(cls()) else number
+    weight = (np.arange(len(x)) % 3 + 0.5) * (kind != "mid")
+    frame = table(x, flag=pl.Series(np.arange(len(x)) % 2 == 0), nothing=pl.Series([None] * len(x)))
+    if cls is SparseLogisticRegression:
+        frame = table(x, flag=pl.Series(np.arange(len(x)) % 2 == 0))
+    asked: dict[str, Any] = {} if cls is GbdtRanker else {"sample_weight": weight}
+    whole = small(cls).fit(frame, y, **asked)
+    for batches in (True, 37, "auto"):
+        est = small(cls).fit(frame.lazy(), y, batches=batches, **asked)
+        assert est.model_ == whole.model_
+        assert est.feature_names_in_.tolist() == whole.feature_names_in_.tolist()
+        assert np.array_equal(est.predict(frame), whole.predict(frame))
+    with pytest.raises(TypeError, match="batches: X is a DataFrame, and a LazyFrame is"):
+        small(cls).fit(frame, y, batches=True)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        small(cls).fit(frame.lazy(), y[:-1], batches=True)
+    if "eval_set" in inspect.signature(cls.fit).parameters:
+        with pytest.raises(ValueError, match="eval_set: rows to measure on are not read in batches"):
+            small(cls).fit(frame.lazy(), y, eval_set=(frame, y), batches=True)
+
+
+TOGETHER = """
+import pickle, sys
+import numpy as np, polars as pl, polars_taiga as tg
+from polars_taiga import sklearn as ours
+rank, address, cls, params = int(sys.argv[1]), sys.argv[2], sys.argv[3], pickle.loads(bytes.fromhex(sys.argv[4]))
+rows = np.arange(60)
+x = np.column_stack([rows * 7 % 13, rows % 5]).astype(float)
+# One process lacks a label, and has one that the other lacks.
+y = {"text": np.array(["a", "b", "long label"])[(rows > 20) * 1 + (rows > 45)], "flag": rows > 20,
+     "number": rows * 1.5, "whole": (rows > 20) * 3}[sys.argv[5]]
+own = slice(0, 40) if rank == 0 else slice(40, 60)
+us = tg.Collective(rank=rank, world=2, address=address, secret="a cedar of Lebanon")
+est = getattr(ours, cls)(**params)
+if len(sys.argv) > 6:
+    us, own = None, slice(0, 60)
+est.fit(x[own], y[own], collective=us)
+print(pickle.dumps((est.model_.to_bytes(), getattr(est, "classes_", None), est.predict(x))).hex())
+"""
+
+
+@pytest.mark.parametrize(
+    ("cls", "params", "target"),
+    [
+        ("GbdtClassifier", {"rounds": 4}, "text"),
+        ("GbdtClassifier", {"rounds": 4}, "flag"),
+        ("GbdtClassifier", {"rounds": 4, "loss": "logloss"}, "whole"),
+        ("GbdtRegressor", {"rounds": 4}, "number"),
+        ("ForestClassifier", {"trees": 4}, "whole"),
+        ("ForestRegressor", {"trees": 4}, "number"),
+        ("SparseLogisticRegression", {}, "text"),
+    ],
+)
+def test_several_processes_fit_an_estimator_together(cls: str, params: dict[str, Any], target: str) -> None:
+    """Each has the model and the classes of all rows."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+
+    def start(rank: int, *alone: str) -> subprocess.Popen[str]:
+        given = [str(rank), address, cls, pickle.dumps(params).hex(), target, *alone]
+        return subprocess.Popen([sys.executable, "-c", TOGETHER, *given], stdout=subprocess.PIPE, text=True)
+
+    made = []
+    for process in [start(0), start(1), start(0, "alone")]:
+        out, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        made.append(pickle.loads(bytes.fromhex(out)))
+    for model, classes, predicted in made[:2]:
+        assert model == made[2][0]
+        assert np.array_equal(predicted, made[2][2])
+        if classes is not None:
+            assert classes.tolist() == made[2][1].tolist()
+            assert classes.dtype.kind == made[2][1].dtype.kind
+
+
+def test_labels_that_are_numbers_need_a_loss_in_a_collective(x: np.ndarray, flag: np.ndarray) -> None:
+    """No process knows how many there are; and held-out rows have no keys to be dealt by."""
+    us = tg.Collective(rank=0, world=2, address="127.0.0.1:9", secret="s" * 16)
+    with pytest.raises(ValueError, match=r'`loss`: "auto" counts the labels.*name "logloss" or "multiclass"'):
+        GbdtClassifier(rounds=2).fit(x, flag * 1, collective=us)
+    with pytest.raises(ValueError, match="row_key: the rows of eval_set have no keys"):
+        GbdtRegressor(rounds=2).fit(x, flag * 1.0, eval_set=(x, flag), row_key=np.arange(len(x)), collective=us)
 
 
 @pytest.mark.parametrize("cls", [GbdtClassifier, GbdtRegressor, SparseLogisticRegression])

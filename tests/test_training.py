@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -264,6 +264,99 @@ def test_a_fit_that_is_killed_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     assert began == sorted(began)
     assert 1 < began[-1] < 200
     assert resumed.read_bytes() == whole.read_bytes()
+
+
+KILLED_ONCE_MORE = """
+import sys
+import polars as pl, polars_taiga as tg
+rows = pl.int_range(20_000, eager=True)
+df = pl.DataFrame({"x": rows, "z": rows * 7919 % 1013}).with_columns(
+    y=(pl.col("x") * 31 % 1009).cast(pl.Float64), k=pl.col("z") % 3, held=pl.col("x") % 7 == 0,
+    s=pl.format("s{}", pl.col("x") % 50), words=pl.concat_list(pl.col("x") % 997, pl.col("z") % 500),
+    w=1.0 + pl.col("x") % 3,
+)
+way, snapshot, every, file = sys.argv[1:]
+kept = {"snapshot": snapshot, "snapshot_every": int(every)} if snapshot else {}
+more = {
+    "forest": lambda: {"trees": 40, "weight": "w", "permutation_importance": True},
+    "exact": lambda: {"trees": 24, "splitter": "exact", "criterion": "gini"},
+    "lbfgs": lambda: {"epochs": 120, "tolerance": 0.0, "l2": 1e-9, "eval": "held", "early_stopping": 110},
+    "lbfgs, l1": lambda: {"epochs": 60, "tolerance": 0.0, "l1": 1e-6},
+    "sgd": lambda: {"epochs": 40, "optimizer": "sgd"},
+    "adagrad": lambda: {"epochs": 40, "optimizer": "adagrad", "eval": "held", "batch": 64},
+    "ftrl": lambda: {"epochs": 40, "optimizer": "ftrl", "batch": 64, "l1": 1e-6},
+}[way]()
+print("begins", flush=True)
+if way == "forest":
+    model = df.taiga.fit_forest("y", "x", "z", "s", **more, **kept)
+elif way == "exact":
+    model = df.taiga.fit_forest("k", "x", "z", **more, **kept)
+else:
+    model = df.taiga.fit_sparse_lr("k", "words", dense=pl.col("w"), **more, **kept)
+model.save(file)
+"""
+
+
+@pytest.mark.parametrize("way", ["forest", "exact", "lbfgs", "lbfgs, l1", "sgd", "adagrad", "ftrl"])
+def test_other_learners_that_are_killed_go_on_to_the_same_bytes(way: str, tmp_path: Path) -> None:
+    """Killed at random moments behind a snapshot, however often that is taken."""
+    whole, resumed, kept = tmp_path / "whole", tmp_path / "resumed", tmp_path / "fit.snapshot"
+    run = [sys.executable, "-c", KILLED_ONCE_MORE, way]
+    subprocess.run([*run, "", "1", str(whole)], check=True, capture_output=True)
+    dice, killed = random.Random(way), 0
+    for _ in range(6):
+        seen = kept.stat().st_ino if kept.exists() else None
+        child = subprocess.Popen(
+            [*run, str(kept), str(dice.randint(1, 3)), str(resumed)], stdout=subprocess.PIPE, text=True
+        )
+        assert child.stdout is not None
+        assert child.stdout.readline() == "begins\n"
+        until = time.monotonic() + 60
+        while child.poll() is None and time.monotonic() < until:
+            if kept.exists() and kept.stat().st_ino != seen:
+                time.sleep(dice.random() * 0.05)
+                break
+            time.sleep(0.001)
+        killed += child.poll() is None
+        child.kill()
+        child.communicate()
+    assert killed > 1
+    assert not resumed.exists() or resumed.read_bytes() == whole.read_bytes()
+    subprocess.run([*run, str(kept), "2", str(resumed)], check=True, capture_output=True)
+    assert resumed.read_bytes() == whole.read_bytes()
+
+
+def test_snapshots_of_other_learners_are_of_one_fit(df: pl.DataFrame, tmp_path: Path) -> None:
+    """Of the rows, the parameters and the learner; a longer fit goes on from them, and each fit needs its own."""
+    file = tmp_path / "fit.snapshot"
+    words = df.with_columns(words=pl.concat_list("group", pl.col("group") + 20))
+    calls: list[tuple[str, Callable[..., tg.Model], dict[str, Any], dict[str, Any]]] = [
+        ("trees", lambda table, **p: table.taiga.fit_forest("y", *FEATURES, **p), {"trees": 7}, {"depth": 3}),
+        ("passes", lambda table, **p: table.taiga.fit_sparse_lr("flag", "words", **p), {"epochs": 7}, {"l2": 2.0}),
+    ]
+    for noun, fit, length, other in calls:
+        file.unlink(missing_ok=True)
+        kept: dict[str, Any] = {"snapshot": file, "snapshot_every": 3}
+        (name, most) = next(iter(length.items()))
+        assert fit(words, **length, **kept).to_bytes() == fit(words, **length).to_bytes()
+        assert file.exists()
+        longer = {name: most + 4}
+        assert fit(words, **longer, **kept).to_bytes() == fit(words, **longer).to_bytes()
+        for table, params in ((words[1:], {}), (words, other)):
+            with pytest.raises(
+                pl.exceptions.ComputeError,
+                match="parameter `snapshot`: it is of a fit of other rows, or with other parameters",
+            ):
+                fit(table, **length, **kept, **params)
+        with pytest.raises(pl.exceptions.ComputeError, match=f"it has [0-9]+ {noun}, and this fit has 1"):
+            fit(words, **{name: 1}, **kept)
+        with pytest.raises(pl.exceptions.ComputeError, match=r"parameter `snapshot`: .* not a snapshot of a fit of"):
+            words.taiga.fit_gbdt("y", *FEATURES, snapshot=file)
+        file.write_bytes(file.read_bytes()[:-9])
+        with pytest.raises(pl.exceptions.ComputeError, match="parameter `snapshot`: the value is cut"):
+            fit(words, **length, **kept)
+        with pytest.raises(ValueError, match="parameter `snapshot_every`: 0 is not between 1 and"):
+            fit(words, snapshot=file, snapshot_every=0)
 
 
 def test_a_snapshot_is_of_one_fit(df: pl.DataFrame, tmp_path: Path) -> None:

@@ -287,7 +287,7 @@ class Training:
     def _snapshot(self) -> tuple[str, int] | None:
         every = self.snapshot_every
         if isinstance(every, bool) or not isinstance(every, int):
-            msg = f"parameter `snapshot_every`: {every!r} is no number of rounds"
+            msg = f"parameter `snapshot_every`: {every!r} is no number of rounds, trees or passes"
             raise TypeError(msg)
         if not 1 <= every <= _MOST_ROUNDS:
             msg = f"parameter `snapshot_every`: {every} is not between 1 and 1,000,000"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from polars_taiga import _fit, _taiga
@@ -10,6 +10,8 @@ from polars_taiga._selected import Selected
 from polars_taiga._signature import shows
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import polars as pl
     from typing_extensions import Unpack
 
@@ -31,7 +33,7 @@ class ForestParams(TypedDict, total=False):
     leaves: int | None
     max_features: Literal["sqrt", "log2", "all"] | int | float | None
     bootstrap: bool | float
-    bins: int
+    bins: int | Mapping[str, int] | Sequence[tuple[IntoColumns, int]]
     border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"]
     border_sample: int
     min_data_in_leaf: int
@@ -53,6 +55,8 @@ def fit_forest(
     weight: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
     on_error: OnError = "raise",
+    snapshot: str | PathLike[str] | None = None,
+    snapshot_every: int = 100,
     collective: Collective | None = None,
     progress: bool | None = None,
     metadata: Metadata | None = None,
@@ -90,6 +94,13 @@ def fit_forest(
     on_error
         As in `fit_gbdt`. The constant is a tree of one leaf: the mean, or the shares of the classes,
         which are 0 and 1 where rows are of one class.
+    snapshot
+        A file that keeps the trees that are done, so that a fit that was ended grows the others, to the same bytes: as
+        in `fit_gbdt`, with parameters that are the same but for `trees`. It is about as large as the model, each time
+        that it is written.
+    snapshot_every
+        After how many trees each the file is written; default 100. Threads wait for the last of them, so let it be
+        several times as many as there are threads, and processes of a `collective`.
     collective
         As in `fit_gbdt`: the processes that make this fit together, each with its part of the rows. Each then has the
         codes of all rows (two bytes a value under `"histogram"`, four under the others), grows a share of the trees,
@@ -122,7 +133,7 @@ def fit_forest(
         True (default): as many rows as there are, drawn with replacement. A float: that share of
         them. False: all rows as they are. (scikit-learn: `bootstrap`, `max_samples`.)
     bins, border_method, border_sample
-        As in `fit_gbdt`, for the histogram splitter.
+        As in `fit_gbdt`, for the histogram splitter: `bins` of some features by name or selector too.
     min_data_in_leaf
         The smallest number of rows, counted as often as they were drawn, in a child; default 1.
         (scikit-learn: `min_samples_leaf`, which counts a row once.)
@@ -181,7 +192,10 @@ def fit_forest(
     50
     """
     roles = {"weight": weight, "row_key": row_key}
-    return forest_call(target, features, roles, params, collective, progress, on_error, metadata).expr()
+    training = _fit.Training(snapshot=snapshot, snapshot_every=snapshot_every, collective=collective)
+    return forest_call(
+        target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
+    ).expr()
 
 
 def forest_call(
@@ -189,7 +203,8 @@ def forest_call(
     features: tuple[IntoColumns, ...],
     roles: dict[str, IntoColumns | None],
     params: Mapping[str, object],
-    collective: Collective | None,
+    *,
+    training: _fit.Training,
     progress: bool | None,
     on_error: OnError,
     metadata: Metadata | None,
@@ -212,5 +227,5 @@ def forest_call(
         progress=progress,
         on_error=on_error,
         metadata=metadata,
-        training=_fit.Training(collective=collective),
+        training=training,
     )

@@ -165,6 +165,8 @@ class TaigaExpr:
         weight: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -177,6 +179,8 @@ class TaigaExpr:
             weight=weight,
             row_key=row_key,
             on_error=on_error,
+            snapshot=snapshot,
+            snapshot_every=snapshot_every,
             collective=collective,
             progress=progress,
             metadata=metadata,
@@ -194,6 +198,8 @@ class TaigaExpr:
         eval: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 1,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -209,6 +215,8 @@ class TaigaExpr:
             eval=eval,
             row_key=row_key,
             on_error=on_error,
+            snapshot=snapshot,
+            snapshot_every=snapshot_every,
             collective=collective,
             progress=progress,
             metadata=metadata,
@@ -529,6 +537,8 @@ class _Fits:
         weight: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: Literal["raise"] = "raise",
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -545,6 +555,8 @@ class _Fits:
         weight: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: OnError,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -561,6 +573,8 @@ class _Fits:
         weight: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -574,7 +588,10 @@ class _Fits:
         are an error.
         """
         roles = {"weight": weight, "row_key": row_key}
-        call = forest_call(target, features, roles, params, collective, progress, on_error, metadata)
+        training = Training(snapshot=snapshot, snapshot_every=snapshot_every, collective=collective)
+        call = forest_call(
+            target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
+        )
         return self._fitted_in(BatchesCall(call, batches, None), engine)
 
     @overload
@@ -589,6 +606,8 @@ class _Fits:
         eval: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: Literal["raise"] = "raise",
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 1,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -610,6 +629,8 @@ class _Fits:
         eval: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: OnError,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 1,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -631,6 +652,8 @@ class _Fits:
         eval: IntoColumn | None = None,
         row_key: IntoColumns | None = None,
         on_error: OnError = "raise",
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 1,
         collective: Collective | None = None,
         progress: bool | None = None,
         metadata: Metadata | None = None,
@@ -651,7 +674,18 @@ class _Fits:
         in mapped files, as in `fit_gbdt`.
         """
         roles = {"weight": weight, "eval": eval, "row_key": row_key}
-        call = linear_call(target, (indices, values), dense, roles, params, collective, progress, on_error, metadata)
+        training = Training(snapshot=snapshot, snapshot_every=snapshot_every, collective=collective)
+        call = linear_call(
+            target,
+            (indices, values),
+            dense,
+            roles,
+            params,
+            training=training,
+            progress=progress,
+            on_error=on_error,
+            metadata=metadata,
+        )
         return self._fitted_in(BatchesCall(call, batches, spill), engine)
 
     @overload

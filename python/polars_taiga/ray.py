@@ -256,6 +256,8 @@ def fit_forest(
     placement_strategy: Strategy = "SPREAD",
     weight: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
+    snapshot: str | os.PathLike[str] | None = None,
+    snapshot_every: int = 100,
     metadata: Metadata | None = None,
     **params: Unpack[ForestParams],
 ) -> Model:
@@ -263,7 +265,7 @@ def fit_forest(
 
     As `fit_gbdt` does: the model has the bytes of `df.taiga.fit_forest` of the whole table in one process. Each worker
     reads its part of the rows, gets the codes of all, and grows a share of the trees (docs/distributed.md). Where a
-    worker is lost another is started in its place, and the trees are grown anew.
+    worker is lost another is started in its place, and the trees are grown anew, but for those that a `snapshot` has.
 
     Parameters
     ----------
@@ -273,6 +275,11 @@ def fit_forest(
         As in `tg.fit_forest`.
     max_failures
         How often workers may be lost before that is an error.
+    snapshot
+        A file on storage that every machine sees, which keeps the trees that are done, so that the fit goes on with
+        them where a worker is lost, and another call does. Default: none.
+    snapshot_every
+        After how many trees each that is written; default 100.
 
     Returns
     -------
@@ -308,10 +315,12 @@ def fit_forest(
         timeout=timeout,
         start_timeout=start_timeout,
         strategy=placement_strategy,
+        snapshot=None if snapshot is None else os.path.abspath(os.fspath(snapshot)),
+        snapshot_every=snapshot_every,
     )
     own.check(params)
     # What is wrong with the call is told before anything is started.
-    tg.fit_forest(target, *features, **roles, **params)
+    tg.fit_forest(target, *features, snapshot=snapshot, snapshot_every=snapshot_every, **roles, **params)
     return _fitted("fit_forest", data, target, features, roles, params, own, _Telling(None, 0, False, None))
 
 

@@ -6,14 +6,15 @@ use crate::fit::{FitKwargs, Parts, Wanted, fit_expression};
 use crate::monitor::Watch;
 use crate::row_key::Description;
 use crate::schema::{InputSchema, is_known};
+use crate::snapshot::SnapshotFile;
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::warn;
 use polars::prelude::*;
-use taiga_engine::dataset::{Batches, OwnRows};
+use taiga_engine::dataset::Snapshots;
 use taiga_engine::learners::forest;
 use taiga_engine::learners::forest::params::Criterion;
-use taiga_engine::learners::forest::{Forest, ForestParams, Input};
+use taiga_engine::learners::forest::{FitOptions, Forest, ForestParams, Input};
 use taiga_engine::losses::LossKind;
 
 /// The loss that wants a target as the criterion does, and the parameter as users write it.
@@ -32,7 +33,8 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
     if fields.features.is_empty() {
         return Err(errors::data("there are no features"));
     }
-    fields.check(&params.categorical)?;
+    let types = fields.check(&params.categorical)?;
+    params.check_features(&fields.typed(&types)).map_err(errors::compute)?;
     let (name, dtype) = (fields.target.name(), fields.target.dtype());
     if !is_known(dtype) {
         return Ok(());
@@ -45,10 +47,12 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 fn fit(parts: &Parts, params: ForestParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Forest> {
     let (categorical, given) = (params.categorical.clone(), params.clone());
     let description = || Description::new("fit_forest", &given.to_json(), None);
-    kwargs.with_others(parts, wanted, &categorical, description, |parts, own| fit_with(parts, params, kwargs, wanted, (own, None)))
+    kwargs.with_others(parts, wanted, &categorical, description, |parts, own| {
+        fit_with(parts, params, kwargs, wanted, FitOptions { own, ..FitOptions::default() })
+    })
 }
 
-/// Fits a forest on one table, of whose features these are the `own` rows, where there are others, and some come in `batches`.
+/// Fits a forest on one table; `options`: which rows of it are this process's own, and what comes in batches.
 ///
 /// # Errors
 /// What is wrong with the table, and the engine's.
@@ -57,7 +61,7 @@ pub fn fit_with(
     mut params: ForestParams,
     kwargs: &FitKwargs,
     wanted: Wanted,
-    (own, batches): (Option<OwnRows<'_>>, Option<Batches<'_>>),
+    options: FitOptions<'_>,
 ) -> PolarsResult<Forest> {
     let (loss, by) = loss_of(params.criterion);
     let target = TargetColumn::new(&parts.target, loss, by, params.positive.as_ref())?;
@@ -77,10 +81,9 @@ pub fn fit_with(
     let fitted = match wanted {
         Wanted::Model => {
             let watch = Watch::new("fit_forest", "trees", kwargs.progress);
-            match batches {
-                Some(batches) => forest::fit_in_batches(&input, &params, batches, &watch),
-                None => forest::fit_together(&input, &params, own.unwrap_or(OwnRows::whole(parts.target.len())), &watch),
-            }
+            let snapshots = SnapshotFile::of(kwargs, options.own)?;
+            let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
+            forest::fit_with(&input, &params, &FitOptions { snapshots, ..options }, &watch)
         }
         Wanted::Constant => forest::constant(&input, &params),
     };

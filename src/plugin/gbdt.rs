@@ -19,11 +19,11 @@ use polars::prelude::*;
 use std::borrow::Cow;
 use taiga_engine::column::FeatureType;
 use taiga_engine::dataset::positions::Positions;
-use taiga_engine::dataset::{Evaluation, Input, LossColumns};
+use taiga_engine::dataset::{Evaluation, Input, LossColumns, Snapshots};
 use taiga_engine::learners::boosting;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::{GivenColumns, TargetKind};
-use taiga_engine::learners::boosting::{BoostingParams, FitOptions, Snapshots, schema};
+use taiga_engine::learners::boosting::{BoostingParams, FitOptions, schema};
 use taiga_engine::losses::LossKind;
 use taiga_engine::provenance::LabelType;
 
@@ -240,8 +240,7 @@ pub fn fit_with(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wante
                 let watch = Watch::new("fit_gbdt", "rounds", kwargs.progress).telling(kwargs.verbose, kwargs.callback);
                 let init_model = parts.init_model.as_deref().map(Model::from_bytes).transpose();
                 let init_model = init_model.map_err(|e| errors::data(format!("parameter `init_model`: {e}")))?;
-                let rank = options.own.map_or(0, |own| own.collective.rank());
-                let snapshots = kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every, rank)).transpose()?;
+                let snapshots = SnapshotFile::of(kwargs, options.own)?;
                 let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
                 boosting::fit_with(input, params, &FitOptions { init_model: init_model.as_ref(), snapshots, ..options }, &watch)
             }

@@ -8,13 +8,14 @@ use crate::lists::{self, Lists};
 use crate::monitor::Watch;
 use crate::row_key::Description;
 use crate::schema::{InputSchema, is_known};
+use crate::snapshot::SnapshotFile;
 use crate::target::{TargetColumn, is_of_classes};
 use crate::threads::FitThreads;
 use crate::together::Together;
 use polars::prelude::*;
-use taiga_engine::dataset::OwnRows;
+use taiga_engine::dataset::{OwnRows, Snapshots};
 use taiga_engine::learners::linear;
-use taiga_engine::learners::linear::{Input, LinearModel, LinearParams, RowBatches};
+use taiga_engine::learners::linear::{FitOptions, Input, LinearModel, LinearParams, RowBatches};
 use taiga_engine::losses::LossKind;
 use taiga_engine::spill::SpillFolder;
 
@@ -86,7 +87,11 @@ pub fn fit_with(parts: &Parts, mut params: LinearParams, kwargs: &FitKwargs, wan
         Wanted::Model => {
             let watch = Watch::new("fit_sparse_lr", "passes", kwargs.progress);
             match rows {
-                Rows::Here(own) => linear::fit_together(&input, &params, own.unwrap_or(OwnRows::whole(parts.target.len())), &watch),
+                Rows::Here(own) => {
+                    let snapshots = SnapshotFile::of(kwargs, own)?;
+                    let snapshots = snapshots.as_ref().map(|file| file as &dyn Snapshots);
+                    linear::fit_with(&input, &params, &FitOptions { own, snapshots }, &watch)
+                }
                 Rows::InBatches(source, spill) => linear::fit_in_batches(&input, &params, source, spill, &watch),
             }
         }

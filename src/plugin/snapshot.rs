@@ -1,13 +1,14 @@
 //! The file that the state of a fit is kept in.
 
 use crate::errors;
+use crate::fit::FitKwargs;
 use polars::prelude::*;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use taiga_engine::learners::boosting::Snapshots;
+use taiga_engine::dataset::{OwnRows, Snapshots};
 use taiga_engine::parallel::fork::PerProcess;
 
 /// The files that fits of this process keep their state in.
@@ -26,11 +27,17 @@ fn fault(text: String) -> taiga_engine::Error {
 }
 
 impl SnapshotFile {
-    /// Reads the file, where it is there. `rank`: which of several processes this is.
+    /// Reads the file that a fit is asked to keep its state in, if it is; `own`: the rows of this process, where there are others.
     ///
     /// # Errors
     /// Where it can't be read, and where another fit under way keeps its state in it: of several in a query each needs its own.
-    pub fn new(path: &str, every: u32, rank: usize) -> PolarsResult<SnapshotFile> {
+    pub fn of(kwargs: &FitKwargs, own: Option<OwnRows<'_>>) -> PolarsResult<Option<SnapshotFile>> {
+        let rank = own.map_or(0, |own| own.collective.rank());
+        kwargs.snapshot.as_ref().map(|(path, every)| SnapshotFile::new(path, *every, rank)).transpose()
+    }
+
+    /// Reads the file, where it is there. `rank`: which of several processes this is.
+    fn new(path: &str, every: u32, rank: usize) -> PolarsResult<SnapshotFile> {
         if rank > 0 {
             return Ok(SnapshotFile { path: None, every, saved: None });
         }

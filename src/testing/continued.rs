@@ -4,9 +4,9 @@ use crate::random_fits::RandomFit;
 use std::sync::Mutex;
 use taiga_engine::Error;
 use taiga_engine::column::Column;
-use taiga_engine::dataset::Quiet;
+use taiga_engine::dataset::{Quiet, Snapshots};
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::{BoostingParams, FitOptions, Snapshots, fit, fit_with};
+use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 
 /// The rounds of the fits that are drawn.
 const ROUNDS: u32 = 7;

@@ -119,7 +119,7 @@ impl<'a> Twin<'a> {
             Wanted::Classes(_, labels) => labels.len(),
             Wanted::Numbers(_) | Wanted::Several(_) => 0,
         };
-        let borders = table.columns.iter().map(|c| borders(c, params.bins as usize - 1, params.border_method)).collect();
+        let borders = table.columns.iter().map(|c| borders(c, params.bins.common() as usize - 1, params.border_method)).collect();
         Twin { table, params, criterion: forest.criterion, classes, y: table.y(), borders }
     }
 

@@ -6,21 +6,25 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import polars as pl
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga import _plugin
 from polars_taiga.device import first
 from polars_taiga.model import Model
+from polars_taiga.namespaces import TaigaLazyFrame
 from polars_taiga.predict import predict
 from polars_taiga.sklearn import _data
+
+if TYPE_CHECKING:
+    from polars_taiga.collective import Collective
 
 __all__ = ["Classifier", "Estimator", "Learner", "Regressor", "free", "plain_errors", "shares"]
 
@@ -98,7 +102,18 @@ class Estimator(BaseEstimator):
             self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in frame.schema.items()}
         nothing = [name for name, dtype in frame.schema.items() if dtype == pl.Null]
         frame = frame.with_columns(pl.Series(n, [None] * rows, dtype=self._dtypes[n]) for n in nothing)
-        return read._replace(data=_data.categories_as_integers(frame, self._categories))
+        return read._replace(data=_data.categories_as_integers(frame, frame.schema, self._categories))
+
+    def _query(self, X: pl.LazyFrame) -> pl.LazyFrame:  # noqa: N803
+        """The features of a fit that come in batches: a query, which is not run, its columns as `_read` has them."""
+        schema = X.collect_schema()
+        self._columns = schema.names()
+        self._check_columns(self._columns, len(self._columns), reset=True)
+        self._categories = list(dict.fromkeys(self._named("categorical", [])))
+        self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in schema.items()}
+        nothing = [name for name, dtype in schema.items() if dtype == pl.Null]
+        known = X.with_columns(pl.col(name).cast(pl.Float64) for name in nothing)
+        return _data.categories_as_integers(known, schema, self._categories)
 
     def _named(self, parameter: str, default: Any) -> Any:
         """A parameter about columns, those that it gives by position by their names."""
@@ -166,6 +181,8 @@ class Learner(Estimator):
 
     # Whether all rows of some class weigh nothing.
     _lost_classes = False
+    # Whether other processes make the fit too.
+    _together = False
 
     # Whether rows have groups.
     _grouped: ClassVar[bool] = False
@@ -203,37 +220,86 @@ class Learner(Estimator):
         y: Any,
         sample_weight: Any,
         eval_set: Any = None,
-    ) -> tuple[pl.DataFrame, list[str], dict[str, str]]:
+        *,
+        given: Mapping[str, Any] | None = None,
+        batches: Any = False,
+        collective: Collective | None = None,
+    ) -> tuple[pl.DataFrame | pl.LazyFrame, list[str], dict[str, Any]]:
         """The whole table of a fit, the names of its features, and the columns of its roles by name.
 
-        Where rows have groups, these stand in the place of weights.
+        Where rows have groups, these stand in the place of weights. `given`: columns of the training rows, which stand
+        first in the table, by their roles, or None. With `batches` it is a query.
         """
-        grouped = self._grouped
-        parts = [(self._frame(X, reset=True), y, sample_weight)]
+        grouped, self._together = self._grouped, collective is not None
+        keys = (given or {}).get("row_key")
+        if self._together and keys is not None and eval_set is not None:
+            msg = "row_key: the rows of eval_set have no keys, by which a collective deals rows to its processes"
+            raise ValueError(msg)
+        if batches is not False:
+            frames: list[pl.DataFrame | pl.LazyFrame] = [self._in_batches(X, eval_set)]
+            features = X.collect_schema().names()
+        else:
+            frame = self._frame(X, reset=True)
+            frames, features = [frame], frame.columns
+        parts = [(y, sample_weight)]
         if eval_set is not None:
-            for table, labels, beside in _held_out(eval_set, "group" if grouped else "sample_weight", self._most_sets):
-                parts.append((self._frame(table, reset=False), labels, beside))
-        features = parts[0][0].columns
-        roles = {role: free(role, features) for role in ("target", "weight", "eval", "group")}
-        weighted = not grouped and any(weight is not None for _, _, weight in parts)
-        frames = []
-        for i, (frame, target, beside) in enumerate(parts):
-            weights = None if grouped else _data.as_weights(beside, frame.height)
-            values = self._target(target, reset=i == 0, weights=weights)
-            check_consistent_length(values, frame)
-            # Several sets have names.
-            mark = i == 1 if len(parts) <= 2 else f"valid_{i - 1}" if i else None
-            dtype = pl.Boolean if isinstance(mark, bool) else pl.String
-            own = {"target": values, "eval": pl.repeat(mark, frame.height, dtype=dtype, eager=True)}
-            if grouped:
-                own["group"] = _data.as_groups(beside, frame.height, i if len(parts) > 1 else None)
-            if weighted:
-                own["weight"] = pl.repeat(1.0, frame.height, eager=True) if weights is None else weights
-            frame = frame.with_columns(own[role].alias(roles[role]) for role in own)
+            for held_out, labels, beside in _held_out(
+                eval_set, "group" if grouped else "sample_weight", self._most_sets
+            ):
+                frames.append(self._frame(held_out, reset=False))
+                parts.append((labels, beside))
+        heights = [_data.height(f) if isinstance(f, pl.LazyFrame) else f.height for f in frames]
+        more = _given_columns(given or {}, heights[0])
+        weighted = not grouped and any(weight is not None for _, weight in parts)
+        names: dict[str, str] = {}
+        tables = []
+        for i, (table, (target, beside), rows) in enumerate(zip(frames, parts, heights, strict=True)):
+            own = self._own_columns((i, len(parts)), target, beside, rows, weighted=weighted)
+            own.update(more if i == 0 else _of_held_out(more, rows))
+            if keys is not None and len(parts) > 1:
+                own.update(_places(i, rows))
+            names = {role: free(role, features) for role in own}
             # Rows of weight 0 count for nothing, but the engine counts their labels where a loss is named.
-            frames.append(frame.filter(pl.col(roles["weight"]) > 0) if self._lost_classes and i == 0 else frame)
-        used = {"target": True, "weight": weighted, "eval": eval_set is not None, "group": grouped}
-        return _stacked(frames), features, {role: name for role, name in roles.items() if used[role]}
+            weight = names["weight"] if self._lost_classes and i == 0 else None
+            tables.append(_beside(table, pl.DataFrame([own[role].alias(names[role]) for role in own]), weight))
+        if eval_set is None:
+            del names["eval"]
+        roles: dict[str, Any] = {role: name for role, name in names.items() if not role.startswith("row_key")}
+        if keys is not None:
+            roles["row_key"] = [name for role, name in names.items() if role.startswith("row_key")]
+        return _stacked(tables), features, roles
+
+    def _own_columns(
+        self, part: tuple[int, int], target: Any, beside: Any, rows: int, *, weighted: bool
+    ) -> dict[str, pl.Series]:
+        """What stands beside the features of a part of a table, of so many parts, by role. `weighted`: some have
+        weights.
+        """
+        (number, count), grouped = part, self._grouped
+        weights = None if grouped else _data.as_weights(beside, rows)
+        values = self._target(target, reset=number == 0, weights=weights)
+        if len(values) != rows:
+            msg = f"Found input variables with inconsistent numbers of samples: {[len(values), rows]}"
+            raise ValueError(msg)
+        # Several sets have names.
+        mark = number == 1 if count <= 2 else f"valid_{number - 1}" if number else None
+        dtype = pl.Boolean if isinstance(mark, bool) else pl.String
+        own = {"target": values, "eval": pl.repeat(mark, rows, dtype=dtype, eager=True)}
+        if grouped:
+            own["group"] = _data.as_groups(beside, rows, number if count > 1 else None)
+        if weighted:
+            own["weight"] = pl.repeat(1.0, rows, eager=True) if weights is None else weights
+        return own
+
+    def _in_batches(self, X: Any, eval_set: Any) -> pl.LazyFrame:  # noqa: N803
+        """The features of a fit that come in batches."""
+        if not isinstance(X, pl.LazyFrame):
+            msg = f"batches: X is a {type(X).__name__}, and a LazyFrame is what is read in batches"
+            raise TypeError(msg)
+        if eval_set is not None:
+            msg = "eval_set: rows to measure on are not read in batches; see LazyFrame.taiga.fit_gbdt(…, eval=)"
+            raise ValueError(msg)
+        return self._query(X)
 
     def _check_held_out(self, eval_set: Any) -> None:
         """Raise where `early_stopping` has nothing to look at."""
@@ -241,10 +307,27 @@ class Learner(Estimator):
             msg = "early_stopping needs held-out rows: fit(X, y, eval_set=(X_held_out, y_held_out))"
             raise ValueError(msg)
 
-    def _fit_by(self, fit: Any, table: pl.DataFrame, target: str, *features: Any, **keywords: Any) -> None:
-        """Fit the model by one of the package's functions."""
+    def _fit_by(
+        self,
+        fit: Any,
+        table: pl.DataFrame | pl.LazyFrame,
+        target: str,
+        *features: Any,
+        batches: Any = False,
+        collective: Collective | None = None,
+        **keywords: Any,
+    ) -> None:
+        """Fit the model by one of the package's functions, or the method of that name of a query."""
         with plain_errors():
-            self.model_ = Model(table.select(fit(target, *features, **keywords)).item())
+            if isinstance(table, pl.LazyFrame):
+                own: Any = getattr(TaigaLazyFrame(table), fit.__name__)
+                self.model_ = own(target, *features, batches=batches, collective=collective, **keywords)
+            else:
+                self.model_ = Model(table.select(fit(target, *features, collective=collective, **keywords)).item())
+        self._know_all_classes()
+
+    def _know_all_classes(self) -> None:
+        """Take over the classes that other processes have."""
 
     def _predicted(self, X: Any, output: Any) -> list[Any]:  # noqa: N803
         """What `tg.predict` gives for each row: an array, or one for each of the model's classes."""
@@ -275,7 +358,44 @@ def free(role: str, taken: Sequence[str]) -> str:
     return role
 
 
-def _stacked(frames: list[pl.DataFrame]) -> pl.DataFrame:
+def _given_columns(given: Mapping[str, Any], rows: int) -> dict[str, pl.Series]:
+    """The columns that are given of so many training rows, by roles; of a key of several columns each has its own."""
+    columns: dict[str, pl.Series] = {}
+    for role, values in given.items():
+        if values is not None and role == "row_key":
+            keys = _data.as_keys(values, rows)
+            columns.update({role if len(keys) == 1 else f"{role}_{i}": key for i, key in enumerate(keys)})
+        elif values is not None:
+            columns[role] = _data.as_column(role, values, rows)
+    return columns
+
+
+def _of_held_out(given: Mapping[str, pl.Series], rows: int) -> dict[str, pl.Series]:
+    """The same columns of held-out rows, of which nobody reads them: a value of the training rows'."""
+    value = {role: _data.least(column) if "row_key" in role else column.head(1) for role, column in given.items()}
+    return {role: column.new_from_index(0, rows) for role, column in value.items()}
+
+
+def _places(number: int, rows: int) -> dict[str, pl.Series]:
+    """What tells held-out rows, which have no keys of their own, from others: their set, and their places in it."""
+    places = pl.int_range(rows, eager=True) if number else pl.repeat(0, rows, dtype=pl.Int64, eager=True)
+    return {"row_key_set": pl.repeat(number, rows, dtype=pl.Int64, eager=True), "row_key_place": places}
+
+
+def _beside(
+    frame: pl.DataFrame | pl.LazyFrame, columns: pl.DataFrame, weight: str | None
+) -> pl.DataFrame | pl.LazyFrame:
+    """The frame with more columns, of which there are as many rows; those rows that weigh something, if `weight` is
+    the column that says so.
+    """
+    if isinstance(frame, pl.LazyFrame):
+        table = pl.concat([frame, columns.lazy()], how="horizontal")
+        return table if weight is None else table.filter(pl.col(weight) > 0)
+    whole = frame.with_columns(columns.get_columns())
+    return whole if weight is None else whole.filter(pl.col(weight) > 0)
+
+
+def _stacked(frames: list[Any]) -> Any:
     """The frames, one below the other; categories of two types as text."""
     if len(frames) == 1:
         return frames[0]
@@ -376,14 +496,20 @@ class Classifier(ClassifierMixin):
             self.classes_ = classes
             counted = codes if weights is None or len(weights) != len(codes) else codes[weights.to_numpy() > 0]
             self._counted = len(np.unique(counted))
-            self._lost_classes = self._counted < len(classes)
-            if self._counted < 2:
+            # Of several processes none knows the others' labels.
+            self._lost_classes = self._counted < len(classes) and not self._together
+            if self._counted < 2 and not self._together:
                 msg = f"{who} needs rows of at least two classes; all that count are of one class"
                 raise ValueError(msg)
         elif len(unseen := np.setdiff1d(classes, self.classes_)) > 0:
             msg = f"eval_set: its y has labels that the y to train on has not: {unseen.tolist()[:5]}"
             raise ValueError(msg)
         return _data.labels(classes).gather(codes)
+
+    def _know_all_classes(self) -> None:
+        """Take over the classes that other processes have."""
+        if self._together and not self._labelled:
+            self.classes_ = _data.as_classes(self.model_.classes or [], self.classes_)
 
     def _places(self) -> list[int]:
         """Where the model's classes stand in `classes_`: a class whose rows all weigh 0 is none of the model's."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
 import numpy as np
@@ -22,6 +22,8 @@ __all__ = [
     "sparse_rows",
     "table",
 ]
+
+AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
 
 _NOT_SEEN = -(2**63)
 """The category of a number that is none of a column's whole numbers: no fit has seen it."""
@@ -230,12 +232,14 @@ def is_whole(column: pl.Series) -> bool:
     return bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2.0**62)).all())
 
 
-def categories_as_integers(frame: pl.DataFrame, names: Sequence[str]) -> pl.DataFrame:
-    """The frame with those of `names` that are floats as integers, NaN as null.
+def categories_as_integers(
+    frame: AnyFrame, schema: Mapping[str, pl.DataType | type[pl.DataType]], names: Sequence[str]
+) -> AnyFrame:
+    """The frame of this schema with those of `names` that are floats as integers, NaN as null.
 
     A number that is not whole becomes one that no column has.
     """
-    floats = [name for name in names if frame.schema.get(name) in (pl.Float32, pl.Float64)]
+    floats = [name for name in names if schema.get(name) in (pl.Float32, pl.Float64)]
     whole = [
         pl.when(pl.col(name).is_nan() | pl.col(name).is_null())
         .then(None)
@@ -312,6 +316,19 @@ def as_weights(weights: Any, rows: int) -> pl.Series | None:
     return pl.Series(checked)
 
 
+def as_classes(labels: Sequence[Any], like: Any) -> Any:
+    """A model's labels as classes of the type of those that a part of the rows has: the reverse of `labels`."""
+    kind = like.dtype.kind
+    if kind == "O":
+        known = {str(label): label for label in like.tolist()}
+        out = np.empty(len(labels), dtype=object)
+        out[:] = [known.get(label, label) for label in labels]
+        return out
+    if kind == "S":
+        return np.asarray([label.encode() for label in labels])
+    return np.asarray(labels) if kind == "U" else np.asarray(labels).astype(like.dtype)
+
+
 def labels(classes: Any) -> pl.Series:
     """Labels as the engine knows them: whole floats as integers, bytes as text."""
     if classes.dtype.kind == "b":
@@ -321,15 +338,40 @@ def labels(classes: Any) -> pl.Series:
     return pl.Series([v.decode() if isinstance(v, bytes) else str(v) for v in classes.tolist()], dtype=pl.String)
 
 
-def of_training_rows(name: str, values: Any, training: int, rows: int) -> pl.Series:
-    """A column that is given of the training rows: held-out ones, which stand behind and of which nobody reads it, have
-    the first row's value.
-    """
+def as_column(name: str, values: Any, rows: int) -> pl.Series:
+    """A column that is given of the `rows` rows of a table."""
     column = values if isinstance(values, pl.Series) else pl.Series(np.asarray(values))
-    if len(column) != training:
-        msg = f"{name} has {len(column)} rows, and X has {training}"
+    if len(column) != rows:
+        msg = f"{name} has {len(column)} rows, and X has {rows}"
         raise ValueError(msg)
-    return column.extend_constant(column[0], rows - training) if rows > training else column
+    return column
+
+
+def as_keys(keys: Any, rows: int) -> list[pl.Series]:
+    """The columns of the rows' keys, of which there may be several: a frame, or a matrix."""
+    if nw.dependencies.is_into_dataframe(keys):
+        columns = nw.from_native(keys, eager_only=True).to_polars().get_columns()
+    elif not isinstance(keys, pl.Series) and not nw.dependencies.is_into_series(keys) and np.ndim(keys) == 2:
+        columns = _from_array(np.asarray(keys)).get_columns()
+    else:
+        columns = [as_column("row_key", keys, rows)]
+    return [as_column("row_key", column, rows) for column in columns]
+
+
+def least(column: pl.Series) -> pl.Series:
+    """The least value of a column of keys, whatever order they come in."""
+    texts = column.dtype in (pl.Categorical, pl.Enum)
+    known: pl.Series = column.cast(pl.String) if texts else column
+    first: pl.Series = known.sort().head(1)
+    return first
+
+
+def height(query: pl.LazyFrame) -> int:
+    """The number of rows of a query, which is run for it."""
+    rows = query.select(pl.len())
+    # Early versions of Polars know of one engine alone.
+    streams = hasattr(pl.LazyFrame, "collect_batches")
+    return int((rows.collect(engine="streaming") if streams else rows.collect()).item())
 
 
 def as_groups(group: Any, rows: int, part: int | None) -> pl.Series:

@@ -247,7 +247,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         numbers = cs.by_name(*self._texts) & cs.numeric()
         texts = frame.with_columns(numbers.cast(pl.Float64).fill_nan(None).cast(pl.String)) if self._texts else frame
         rest = [name for name in frame.columns if name not in self._texts]
-        return _data.categories_as_integers(texts, rest)
+        return _data.categories_as_integers(texts, texts.schema, rest)
 
     def _values(self, encoded: pl.DataFrame) -> Any:
         """The columns as an array, those of classes side by side."""

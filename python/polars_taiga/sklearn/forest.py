@@ -15,6 +15,8 @@ from polars_taiga.sklearn._docs import documented
 if TYPE_CHECKING:
     import numpy as np
 
+    from polars_taiga.collective import Collective
+
 __all__ = ["ForestClassifier", "ForestRegressor"]
 
 _OF_CLASSES = ("gini", "entropy")
@@ -25,13 +27,24 @@ class _Forest(Learner):
 
     criterion: str
 
-    def _fitted(self, X: Any, y: Any, sample_weight: Any) -> None:  # noqa: N803
+    def _fitted(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any,
+        row_key: Any,
+        collective: Collective | None,
+        batches: Any,
+    ) -> None:
         """Fit the model."""
-        table, features, roles = self._table(X, y, sample_weight)
+        given = {"row_key": row_key}
+        table, features, roles = self._table(X, y, sample_weight, given=given, batches=batches, collective=collective)
         target = roles.pop("target")
         params = {**self._params(), "criterion": self._criterion()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
-        self._fit_by(fit_forest, table, target, cs.by_name(*features), **roles, **params)
+        how: dict[str, Any] = {**roles, **params}
+        how.update(batches=batches, collective=collective)
+        self._fit_by(fit_forest, table, target, cs.by_name(*features), **how)
 
     def _criterion(self) -> str:
         """The criterion that the parameter stands for."""
@@ -58,7 +71,7 @@ class _Forest(Learner):
 class ForestClassifier(Classifier, _Forest):
     """A random forest for classes: `tg.fit_forest` as a scikit-learn estimator.
 
-    `categorical` takes columns by their names or, as those of an array have none, by their positions. pandas'
+    `bins` and `categorical` take columns by their names or, as those of an array have none, by their positions. pandas'
     categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
@@ -100,7 +113,7 @@ class ForestClassifier(Classifier, _Forest):
         leaves: int | None = None,
         max_features: Literal["sqrt", "log2", "all"] | int | float | None = None,
         bootstrap: bool | float = True,
-        bins: int = 255,
+        bins: int | Mapping[str | int, int] = 255,
         border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "quantile",
         border_sample: int = 200_000,
         min_data_in_leaf: int = 1,
@@ -117,7 +130,16 @@ class ForestClassifier(Classifier, _Forest):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ForestClassifier:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        row_key: Any = None,
+        collective: Collective | None = None,
+        batches: bool | int | Literal["auto"] = False,
+    ) -> ForestClassifier:
         """Fit the model.
 
         Parameters
@@ -129,6 +151,16 @@ class ForestClassifier(Classifier, _Forest):
             The labels: text, categories, Booleans or whole numbers.
         sample_weight
             A weight for each row, not negative, not all zero.
+        row_key
+            A key of each row of `X`, another one for each: the model is then one of the set of the rows, as
+            `tg.fit_gbdt` says. Values, or a frame or a matrix of several columns.
+        collective
+            The processes that make this fit together, each with its part of the rows, as `tg.fit_gbdt` takes it.
+            `classes_` are those of all rows.
+        batches
+            Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_forest` does: `True`, `"auto"`, or a
+            number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
+            rows are counted by a query of their own. Not beside `row_key` and `collective`.
 
         Returns
         -------
@@ -140,7 +172,7 @@ class ForestClassifier(Classifier, _Forest):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight)
+        self._fitted(X, y, sample_weight, row_key, collective, batches)
         return self
 
     def _criterion(self) -> str:
@@ -155,7 +187,7 @@ class ForestClassifier(Classifier, _Forest):
 class ForestRegressor(Regressor, _Forest):
     """A random forest for numbers: `tg.fit_forest` as a scikit-learn estimator.
 
-    `categorical` takes columns by their names or, as those of an array have none, by their positions. pandas'
+    `bins` and `categorical` take columns by their names or, as those of an array have none, by their positions. pandas'
     categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
@@ -195,7 +227,7 @@ class ForestRegressor(Regressor, _Forest):
         leaves: int | None = None,
         max_features: Literal["sqrt", "log2", "all"] | int | float | None = None,
         bootstrap: bool | float = True,
-        bins: int = 255,
+        bins: int | Mapping[str | int, int] = 255,
         border_method: Literal["quantile", "uniform", "greedy_logsum", "min_max_entropy"] = "quantile",
         border_sample: int = 200_000,
         min_data_in_leaf: int = 1,
@@ -211,7 +243,16 @@ class ForestRegressor(Regressor, _Forest):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> ForestRegressor:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        row_key: Any = None,
+        collective: Collective | None = None,
+        batches: bool | int | Literal["auto"] = False,
+    ) -> ForestRegressor:
         """Fit the model.
 
         Parameters
@@ -223,6 +264,15 @@ class ForestRegressor(Regressor, _Forest):
             The numbers to predict.
         sample_weight
             A weight for each row, not negative, not all zero.
+        row_key
+            A key of each row of `X`, another one for each: the model is then one of the set of the rows, as
+            `tg.fit_gbdt` says. Values, or a frame or a matrix of several columns.
+        collective
+            The processes that make this fit together, each with its part of the rows, as `tg.fit_gbdt` takes it.
+        batches
+            Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_forest` does: `True`, `"auto"`, or a
+            number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
+            rows are counted by a query of their own. Not beside `row_key` and `collective`.
 
         Returns
         -------
@@ -234,7 +284,7 @@ class ForestRegressor(Regressor, _Forest):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight)
+        self._fitted(X, y, sample_weight, row_key, collective, batches)
         return self
 
     def _criterion(self) -> str:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import polars as pl
 import polars.selectors as cs
 from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga.gbdt import fit_gbdt
-from polars_taiga.sklearn import _data
-from polars_taiga.sklearn._base import Classifier, Learner, Regressor, free, shares
+from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
 from polars_taiga.sklearn._docs import documented
 
 if TYPE_CHECKING:
     import numpy as np
 
     from polars_taiga._callback import Callback
+    from polars_taiga.collective import Collective
     from polars_taiga.gbdt import Ctr, Loss, Metrics
     from polars_taiga.loss import CustomLoss
     from polars_taiga.model import Model
@@ -49,27 +48,21 @@ class Gbdt(Learner):
         sample_weight: Any,
         eval_set: Any,
         given: Mapping[str, Any],
+        batches: Any,
         **training: Any,
     ) -> None:
-        """Fit the model; `given`: columns of the training rows, which stand first in the table, by their roles, or
-        None; `training`: what the fit begins with, and who is told of it.
+        """Fit the model; `given`: columns of the training rows, by their roles, or None; `training`: what the fit
+        begins with, who makes it, and who is told of it.
         """
         self._check_held_out(eval_set)
-        table, features, roles = self._table(X, y, sample_weight, eval_set)
-        rows = table.height
-        if eval_set is not None:
-            # Several sets have names, and rows that train have none.
-            marks = table[roles["eval"]]
-            rows = int((marks.is_null() if marks.dtype == pl.String else ~marks).sum())
-        for role, values in given.items():
-            if values is not None:
-                roles[role] = free(role, features)
-                column = _data.of_training_rows(role, values, rows, table.height)
-                table = table.with_columns(column.alias(roles[role]))
+        collective = training.get("collective")
+        table, features, roles = self._table(
+            X, y, sample_weight, eval_set, given=given, batches=batches, collective=collective
+        )
         target = roles.pop("target")
         params = {**self._params(), "loss": self._loss()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
-        self._fit_by(fit_gbdt, table, target, cs.by_name(*features), **roles, **training, **params)
+        self._fit_by(fit_gbdt, table, target, cs.by_name(*features), batches=batches, **roles, **training, **params)
 
     def _loss(self) -> str | CustomLoss:
         """The loss that the parameter stands for."""
@@ -216,6 +209,9 @@ class GbdtClassifier(Classifier, Gbdt):
         eval_set: Any = None,
         *,
         order_by: Any = None,
+        row_key: Any = None,
+        collective: Collective | None = None,
+        batches: bool | int | Literal["auto"] = False,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtClassifier:
@@ -238,6 +234,18 @@ class GbdtClassifier(Classifier, Gbdt):
         order_by
             A value of each row of `X`, such as its time: statistics of categories are then of the rows before a row in
             the order of these, as `tg.fit_gbdt` says.
+        row_key
+            A key of each row of `X`, another one for each: the model is then one of the set of the rows, as
+            `tg.fit_gbdt` says. Values, or a frame or a matrix of several columns. Rows of `eval_set` have their places
+            in it for keys.
+        collective
+            The processes that make this fit together, each with its part of the rows, as `tg.fit_gbdt` takes it.
+            `classes_` are those of all rows. Labels that are whole
+            numbers then need a `loss` that is named.
+        batches
+            Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_gbdt` does: `True`, `"auto"`, or a
+            number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
+            rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -253,7 +261,9 @@ class GbdtClassifier(Classifier, Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, eval_set, {"order_by": order_by}, init_model=init_model, callback=callback)
+        given = {"order_by": order_by, "row_key": row_key}
+        training = {"init_model": init_model, "callback": callback, "collective": collective}
+        self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self
 
     def _loss(self) -> str | CustomLoss:
@@ -267,6 +277,14 @@ class GbdtClassifier(Classifier, Gbdt):
                 msg = f"parameter `loss`: {self.loss!r}, and y {what} an indicator matrix of several labels"
                 raise ValueError(msg)
             return "multilabel"
+        if self._together and self.loss == "auto":
+            if self.classes_.dtype.kind in "iuf":
+                msg = (
+                    'parameter `loss`: "auto" counts the labels, of which a process has some, and whole numbers are '
+                    'numbers to others: with collective name "logloss" or "multiclass"'
+                )
+                raise ValueError(msg)
+            return "auto"
         # Integers would be numbers to `auto`.
         return self.loss if self.loss != "auto" else _OF_CLASSES[self._counted > 2]
 
@@ -437,6 +455,9 @@ class GbdtRegressor(Regressor, Gbdt):
         eval_set: Any = None,
         *,
         order_by: Any = None,
+        row_key: Any = None,
+        collective: Collective | None = None,
+        batches: bool | int | Literal["auto"] = False,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtRegressor:
@@ -458,6 +479,16 @@ class GbdtRegressor(Regressor, Gbdt):
         order_by
             A value of each row of `X`, such as its time: statistics of categories are then of the rows before a row in
             the order of these, as `tg.fit_gbdt` says.
+        row_key
+            A key of each row of `X`, another one for each: the model is then one of the set of the rows, as
+            `tg.fit_gbdt` says. Values, or a frame or a matrix of several columns. Rows of `eval_set` have their places
+            in it for keys.
+        collective
+            The processes that make this fit together, each with its part of the rows, as `tg.fit_gbdt` takes it.
+        batches
+            Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_gbdt` does: `True`, `"auto"`, or a
+            number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
+            rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -473,7 +504,9 @@ class GbdtRegressor(Regressor, Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, eval_set, {"order_by": order_by}, init_model=init_model, callback=callback)
+        given = {"order_by": order_by, "row_key": row_key}
+        training = {"init_model": init_model, "callback": callback, "collective": collective}
+        self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self
 
     def _loss(self) -> str | CustomLoss:

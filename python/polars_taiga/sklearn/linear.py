@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,9 @@ from polars_taiga.linear import ClassMetric, fit_sparse_lr
 from polars_taiga.sklearn import _data
 from polars_taiga.sklearn._base import Classifier, Learner
 from polars_taiga.sklearn._docs import documented
+
+if TYPE_CHECKING:
+    from polars_taiga.collective import Collective
 
 __all__ = ["SparseLogisticRegression"]
 
@@ -112,7 +115,17 @@ class SparseLogisticRegression(Classifier, Learner):
         """Of these parameters, which `fit` checks."""
         self._keep(locals())
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, eval_set: Any = None) -> SparseLogisticRegression:  # noqa: N803
+    def fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        sample_weight: Any = None,
+        eval_set: Any = None,
+        *,
+        row_key: Any = None,
+        collective: Collective | None = None,
+        batches: bool | int | Literal["auto"] = False,
+    ) -> SparseLogisticRegression:
         """Fit the model.
 
         Parameters
@@ -127,6 +140,17 @@ class SparseLogisticRegression(Classifier, Learner):
         eval_set
             Rows to measure `metric` on after each pass, which train nothing: `(X, y)` or `(X, y, sample_weight)`,
             or a list of one such tuple. `early_stopping` needs it; `model_.history` has what was measured.
+        row_key
+            A key of each row of `X`, another one for each: the model is then one of the set of the rows, as
+            `tg.fit_gbdt` says. Values, or a frame or a matrix of several columns. Rows of `eval_set` have their places
+            in it for keys.
+        collective
+            The processes that make this fit together, each with its part of the rows, as `tg.fit_gbdt` takes it.
+            `classes_` are those of all rows. `optimizer` is `"lbfgs"`.
+        batches
+            Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_sparse_lr` does: `True`, `"auto"` or
+            a number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
+            rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
 
         Returns
         -------
@@ -139,7 +163,10 @@ class SparseLogisticRegression(Classifier, Learner):
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
         self._check_held_out(eval_set)
-        table, columns, roles = self._table(X, y, sample_weight, eval_set)
+        given = {"row_key": row_key}
+        table, columns, roles = self._table(
+            X, y, sample_weight, eval_set, given=given, batches=batches, collective=collective
+        )
         target = roles.pop("target")
         params = self._params()
         lists = {role: name for role, name in self._lists.items() if name is not None}
@@ -150,7 +177,8 @@ class SparseLogisticRegression(Classifier, Learner):
         dense = [name for name in columns if name not in lists.values()]
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
         own = {**lists, **({"dense": cs.by_name(*dense)} if dense else {})}
-        self._fit_by(fit_sparse_lr, table, target, **own, **roles, **params)
+        how: dict[str, Any] = {**own, **roles, **params}
+        self._fit_by(fit_sparse_lr, table, target, batches=batches, collective=collective, **how)
         self.intercept_ = np.asarray(self.model_.intercepts)
         self._set_coefficients()
         return self
@@ -182,11 +210,17 @@ class SparseLogisticRegression(Classifier, Learner):
         sparse = sp.issparse(read.data)
         if reset:
             self._on_lists = sparse
-            self._lists = {"indices": "indices", "values": "values"} if sparse else self._roles(read.data)
+            self._lists = {"indices": "indices", "values": "values"} if sparse else self._roles(read.data.schema)
         if self._on_lists:
             return _data.sparse_rows(read.data if sparse else sp.csr_array(self._matrix(read.data)))
         frame: pl.DataFrame = _data.dense_columns(read.data, self._columns) if sparse else read.data
         return frame.with_columns(cs.boolean().cast(pl.UInt8))
+
+    def _query(self, X: pl.LazyFrame) -> pl.LazyFrame:  # noqa: N803
+        """The features of a fit that come in batches."""
+        query = super()._query(X)
+        self._on_lists, self._lists = False, self._roles(X.collect_schema())
+        return query.with_columns(cs.boolean().cast(pl.UInt8))
 
     def _matrix(self, frame: pl.DataFrame) -> Any:
         """A frame of numbers as a matrix."""
@@ -196,10 +230,10 @@ class SparseLogisticRegression(Classifier, Learner):
                 raise ValueError(msg)
         return frame.cast(pl.Float64).to_numpy()
 
-    def _roles(self, frame: pl.DataFrame) -> dict[str, Any]:
+    def _roles(self, schema: Mapping[str, pl.DataType]) -> dict[str, Any]:
         """The columns of lists of a frame: those that the parameters name, or the only one."""
         roles = {"indices": self._one("indices"), "values": self._one("values")}
-        lists = [name for name, dtype in frame.schema.items() if dtype in (pl.List, pl.Array)]
+        lists = [name for name, dtype in schema.items() if dtype in (pl.List, pl.Array)]
         if roles["indices"] is None and len(lists) == 1:
             roles["indices"] = lists[0]
         if unknown := [name for name in lists if name not in roles.values()]:

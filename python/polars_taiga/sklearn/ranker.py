@@ -15,6 +15,7 @@ from polars_taiga.sklearn.gbdt import EARLY_STOPPING, RANKING, Gbdt
 
 if TYPE_CHECKING:
     from polars_taiga._callback import Callback
+    from polars_taiga.collective import Collective
     from polars_taiga.gbdt import Ctr, Metrics
     from polars_taiga.loss import CustomLoss
     from polars_taiga.model import Model
@@ -148,6 +149,9 @@ class GbdtRanker(Gbdt):
         position: Any = None,
         *,
         order_by: Any = None,
+        row_key: Any = None,
+        collective: Collective | None = None,
+        batches: bool | int | Literal["auto"] = False,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtRanker:
@@ -173,6 +177,16 @@ class GbdtRanker(Gbdt):
         order_by
             A value of each row of `X`, such as its time: statistics of categories are then of the rows before a row in
             the order of these, as `tg.fit_gbdt` says.
+        row_key
+            A key of each row of `X`, another one for each: the model is then one of the set of the rows, as
+            `tg.fit_gbdt` says. Values, or a frame or a matrix of several columns. Rows of `eval_set` have their places
+            in it for keys.
+        collective
+            The processes that make this fit together, each with its part of the rows, as `tg.fit_gbdt` takes it.
+        batches
+            Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_gbdt` does: `True`, `"auto"`, or a
+            number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
+            rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -188,8 +202,9 @@ class GbdtRanker(Gbdt):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        given = {"position": position, "order_by": order_by}
-        self._fitted(X, y, group, eval_set, given, init_model=init_model, callback=callback)
+        given = {"position": position, "order_by": order_by, "row_key": row_key}
+        training = {"init_model": init_model, "callback": callback, "collective": collective}
+        self._fitted(X, y, group, eval_set, given, batches, **training)
         return self
 
     def _loss(self) -> str | CustomLoss:

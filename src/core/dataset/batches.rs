@@ -51,6 +51,11 @@ pub struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
+    /// Makes the error about a parameter, `what` of which is not fitted in batches yet.
+    pub fn not_yet(name: &str, what: &str) -> Error {
+        Error::parameter(name, format!("{what} is not fitted in batches yet: leave out `batches`"))
+    }
+
     /// Returns the features that come in batches, by their numbers in the table, ascending.
     pub fn columns(&self) -> &'a [u32] {
         &self.table.columns

@@ -8,10 +8,13 @@
 //!   as is known.
 //! - [`row_keys`]: the order of rows that have keys, whatever order they come in.
 //! - [`batches`]: features that are read in batches, for tables larger than memory; `kept_columns`: what is kept of their values.
+//! - [`bins`]: how many bins features have.
 //! - [`own_rows`]: the rows that this process has, where those of a fit lie in several.
+//! - [`snapshots`]: what snapshots of a fit share.
 //! - [`monitor`]: what watches a fit from outside; `shared_params`: the parameters that several learners have.
 
 pub mod batches;
+pub mod bins;
 pub mod checks;
 pub mod class_weight;
 pub mod coded;
@@ -27,17 +30,20 @@ pub mod positions;
 pub mod row_groups;
 pub mod row_keys;
 pub(crate) mod shared_params;
+pub mod snapshots;
 pub mod target;
 pub mod training;
 pub mod weights;
 
 pub use batches::{BatchedTable, Batches, FeatureBatches};
+pub use bins::Bins;
 pub use class_weight::{ClassWeight, LabelWeight};
 pub use evaluation::{EvalSets, Evaluation};
 pub use event_times::EventTimes;
 pub use labels::{Label, Labels};
 pub use monitor::{Monitor, Quiet};
 pub use own_rows::OwnRows;
+pub use snapshots::Snapshots;
 
 use crate::column::Column;
 use positions::Positions;

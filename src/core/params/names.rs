@@ -363,7 +363,8 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (
         &["snapshot_freq", "save_snapshot", "snapshot_file", "snapshot_interval"],
-        "snapshot= of `fit_gbdt` takes a file that keeps the state of the fit, and snapshot_every= a number of rounds",
+        "snapshot= of `fit_gbdt`, `fit_forest` and `fit_sparse_lr` takes a file that keeps the state of the fit, and \
+         snapshot_every= how often",
     ),
     (&["importance_type", "saved_feature_importance_type"], "leave it out: `Model.importance(kind)` takes the kind"),
     (

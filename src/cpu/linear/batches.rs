@@ -26,6 +26,7 @@ use taiga_core::learners::linear::csr::Csr;
 use taiga_core::learners::linear::lbfgs::Fitted;
 use taiga_core::learners::linear::params::Optimizer;
 use taiga_core::learners::linear::rule::{Cell, Rule};
+use taiga_core::learners::linear::snapshot::BatchState;
 use taiga_core::learners::linear::steps::BatchSteps;
 use taiga_core::learners::linear::vectors::{BLOCK, each, lanes};
 use taiga_core::memory::{self, prefetch_near};
@@ -263,6 +264,32 @@ impl<S: Stored, P: Place> BatchSteps for Batches<'_, '_, '_, S, P> {
         });
         others.iter_mut().enumerate().for_each(|(i, out)| *out = self.rule_of(i).value(&self.others[i], now));
         Ok(vector)
+    }
+
+    fn state(&mut self) -> Result<BatchState> {
+        let p = self.passes.problem;
+        let cells = p.width * p.outputs;
+        let room = || pages::try_zeroed("a snapshot of a fit", cells);
+        let (mut c, mut n, mut z): (Vec<f32>, Vec<f32>, Vec<f32>) = (room()?, room()?, room()?);
+        let owners: Vec<_> = self.owners.iter().map(Apart::read).collect();
+        for at in 0..cells {
+            let (owner, place) = self.dealt.of((at / p.outputs) as u32);
+            let cell = owners[owner].all[place as usize * p.outputs + at % p.outputs].cell();
+            (c[at], n[at], z[at]) = (cell.c as f32, cell.n as f32, cell.z as f32);
+        }
+        Ok(BatchState::new(c, n, z, self.others.iter().map(|cell| [cell.c, cell.n, cell.z]).collect()))
+    }
+
+    fn restore(&mut self, state: &BatchState) -> Result<()> {
+        let p = self.passes.problem;
+        let mut owners: Vec<_> = self.owners.iter().map(Apart::write).collect();
+        for at in 0..p.width * p.outputs {
+            let (owner, place) = self.dealt.of((at / p.outputs) as u32);
+            let [c, n, z] = state.of(at).map(f64::from);
+            owners[owner].all[place as usize * p.outputs + at % p.outputs] = S::of(&Cell { c, n, z });
+        }
+        self.others = state.others.iter().map(|[c, n, z]| Cell { c: *c, n: *n, z: *z }).collect();
+        Ok(())
     }
 }
 

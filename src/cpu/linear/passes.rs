@@ -184,6 +184,10 @@ impl<'t, 'p, 'a> Passes<'t, 'p, 'a> {
 impl PassSteps for Passes<'_, '_, '_> {
     type RowNumbers = Vec<f64>;
 
+    fn write(&self, numbers: Cow<'_, [f64]>) -> Result<Vec<f64>> {
+        Ok(numbers.into_owned())
+    }
+
     fn rows(&self, of_row: &[f64]) -> Result<Vec<f64>> {
         if of_row.iter().all(|x| x.to_bits() == 0) {
             // Pages that whoever writes first will fill.

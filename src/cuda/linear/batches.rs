@@ -14,12 +14,13 @@ use crate::runtime::error::driver;
 use crate::runtime::layouts::kernel_structs;
 use crate::runtime::queue::{Queue, grid};
 use crate::runtime::upload::upload;
-use cudarc::driver::{CudaEvent, LaunchConfig};
+use cudarc::driver::{CudaEvent, CudaSlice, LaunchConfig};
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::linear::Optimizer;
 use taiga_core::learners::linear::batches::Deal;
 use taiga_core::learners::linear::csr::Csr;
 use taiga_core::learners::linear::rule::Rule;
+use taiga_core::learners::linear::snapshot::BatchState;
 use taiga_core::learners::linear::steps::{BatchSteps, Task};
 
 /// Batches between two questions whether to stop.
@@ -61,7 +62,10 @@ pub struct CudaBatches<'p, 'a> {
     storage: BatchRows,
     fit: BatchFit,
     kernels: [Kernel; 4],
-    /// What `fit` points to.
+    /// What `fit` points to: coefficients with what is remembered of them, and the rest.
+    c: CudaSlice<f32>,
+    state: CudaSlice<u64>,
+    others: CudaSlice<f64>,
     _kept: Vec<Box<dyn std::any::Any>>,
 }
 
@@ -157,7 +161,10 @@ impl<'p, 'a> CudaBatches<'p, 'a> {
             storage,
             fit,
             kernels,
-            _kept: vec![Box::new((c, state, sums, others, residuals)), Box::new((codes, weight, dense, addresses, inverse))],
+            c,
+            state,
+            others,
+            _kept: vec![Box::new((sums, residuals)), Box::new((codes, weight, dense, addresses, inverse))],
         })
     }
 
@@ -274,5 +281,30 @@ impl BatchSteps for CudaBatches<'_, '_> {
         unsafe { launch!(self.queue, kernel, self.striding(); &self.fit, &now, &mut found) }?;
         self.queue.download(&found, bytes_of_mut(&mut out))?;
         Ok(out)
+    }
+
+    fn state(&mut self) -> Result<BatchState> {
+        let cells = self.fit.coefficients as usize;
+        let (mut c, mut state): (Vec<f32>, Vec<u64>) = (vec![0.0; cells], vec![0; cells]);
+        let mut others = vec![0.0; self.passes.problem.coefficients().saturating_sub(cells) * 3];
+        self.queue.download(&self.c, bytes_of_mut(&mut c))?;
+        self.queue.download(&self.state, bytes_of_mut(&mut state))?;
+        self.queue.download(&self.others, bytes_of_mut(&mut others))?;
+        // n, and z above it: of rules other than FTRL's rows that are 0 now, in the bits of 0.0.
+        let n = state.iter().map(|bits| f32::from_bits(*bits as u32)).collect();
+        let z = state.iter().map(|bits| f32::from_bits((*bits >> 32) as u32)).collect();
+        Ok(BatchState::new(c, n, z, others.as_chunks::<3>().0.to_vec()))
+    }
+
+    fn restore(&mut self, state: &BatchState) -> Result<()> {
+        let cells = (0..self.fit.coefficients as usize).map(|at| state.of(at));
+        let (c, bits): (Vec<f32>, Vec<u64>) = cells.map(|[c, n, z]| (c, u64::from(n.to_bits()) | u64::from(z.to_bits()) << 32)).unzip();
+        self.c = self.queue.copy_of("coefficients", &c)?;
+        self.state = self.queue.copy_of("coefficients", &bits)?;
+        self.others = self.queue.copy_of("coefficients", state.others.as_flattened())?;
+        self.fit.c = address(&self.queue, &self.c);
+        self.fit.state = address(&self.queue, &self.state);
+        self.fit.others = address(&self.queue, &self.others);
+        self.queue.synchronize()
     }
 }

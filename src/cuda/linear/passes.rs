@@ -355,6 +355,10 @@ impl PassSteps for CudaLinear<'_, '_> {
         unsafe { launch!(self.queue, kernel, self.striding(n as usize); &n, from, &step, out) }
     }
 
+    fn write(&self, numbers: Cow<'_, [f64]>) -> Result<CudaSlice<f64>> {
+        upload(&self.queue, "scores", &numbers)
+    }
+
     fn read<'r>(&self, rows: &'r CudaSlice<f64>) -> Result<Cow<'r, [f64]>> {
         let mut out = vec![0.0; self.problem().rows * self.problem().outputs];
         self.queue.download(rows, bytes_of_mut(&mut out))?;

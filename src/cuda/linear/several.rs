@@ -101,6 +101,16 @@ impl PassSteps for SeveralLinear<'_, '_> {
         self.all(|k, shard| shard.advance(&mut lock(&out[k]), &lock(&from[k]), step))
     }
 
+    fn write(&self, numbers: Cow<'_, [f64]>) -> Result<Self::RowNumbers> {
+        let before = lock(&self.shards[0]).problem().own.first;
+        self.each(|_, shard| {
+            let problem = shard.problem();
+            let first = (problem.own.first - before) * problem.outputs;
+            let own = &numbers[first..first + problem.rows * problem.outputs];
+            shard.write(own.into()).map(Mutex::new)
+        })
+    }
+
     fn read<'r>(&self, rows: &'r Self::RowNumbers) -> Result<Cow<'r, [f64]>> {
         let own = self.each(|k, shard| shard.read(&lock(&rows[k])).map(Cow::into_owned))?;
         Ok(Cow::Owned(own.concat()))

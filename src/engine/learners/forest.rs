@@ -44,9 +44,68 @@ pub use taiga_core::learners::forest::*;
 /// assert_eq!(predictor.class(&shares), [0, 1]);
 /// ```
 pub fn fit(input: &core::Input<'_>, params: &core::ForestParams, monitor: &dyn Monitor) -> Result<core::Forest> {
+    fit_with(input, params, &FitOptions::default(), monitor)
+}
+
+/// Fits as [`fit()`] does, from what `options` give: rows in several processes, features in batches, the trees that a fit has kept which was
+/// ended. The forest has the bytes of one fit to all rows.
+///
+/// # Errors
+/// As [`fit()`], [`fit_in_batches`] and [`fit_together`]; where it can't go on from a snapshot, saying what differs.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::Snapshots;
+/// use taiga_engine::learners::forest::{FitOptions, ForestParams, Input, Quiet, Target, fit, fit_with};
+///
+/// /// Keeps every second tree; as a fit that is killed would, it fails after the fourth.
+/// struct Kept { before: Option<Vec<u8>>, last: Mutex<Vec<u8>>, fails: bool }
+/// impl Snapshots for Kept {
+///     fn every(&self) -> u32 {
+///         2
+///     }
+///     fn saved(&self) -> Option<&[u8]> {
+///         self.before.as_deref()
+///     }
+///     fn save(&self, bytes: &[u8]) -> taiga_engine::Result<()> {
+///         let mut last = self.last.lock().unwrap();
+///         let fails = self.fails && !last.is_empty();
+///         *last = bytes.to_vec();
+///         if fails { Err(taiga_engine::Error::Interrupted) } else { Ok(()) }
+///     }
+/// }
+/// let x: Vec<f64> = (0..200).map(f64::from).collect();
+/// let y: Vec<f64> = x.iter().map(|x| x * x).collect();
+/// let input = Input {
+///     features: vec![Column::from_f64("x", &x)],
+///     target: Target::Numbers(Column::from_f64("y", &y)),
+///     target_name: "y".into(),
+///     weight: None,
+/// };
+/// let params = ForestParams { trees: 7, ..Default::default() };
+/// let ended = Kept { before: None, last: Mutex::default(), fails: true };
+/// assert!(fit_with(&input, &params, &FitOptions { snapshots: Some(&ended), ..Default::default() }, &Quiet).is_err());
+/// let goes_on = Kept { before: Some(ended.last.into_inner().unwrap()), last: Mutex::default(), fails: false };
+/// let forest = fit_with(&input, &params, &FitOptions { snapshots: Some(&goes_on), ..Default::default() }, &Quiet).unwrap();
+/// assert!(forest.to_bytes() == fit(&input, &params, &Quiet).unwrap().to_bytes());
+/// ```
+pub fn fit_with(
+    input: &core::Input<'_>,
+    params: &core::ForestParams,
+    options: &FitOptions<'_>,
+    monitor: &dyn Monitor,
+) -> Result<core::Forest> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
-    core::fit(input, params, &Chosen::new(&params.device, monitor), monitor)
+    if options.batches.is_some() {
+        check_on_cpu(&params.device, "`batches`: a table on a GPU is not fitted in batches yet")?;
+        return core::fit_with(input, params, options, &Chosen::new("cpu", monitor), monitor);
+    }
+    if options.own.is_some_and(|own| !own.is_whole()) {
+        return core::fit_with(input, params, options, &Chosen::new(of_process(&params.device)?, monitor), monitor);
+    }
+    core::fit_with(input, params, options, &Chosen::new(&params.device, monitor), monitor)
 }
 
 /// Fits as [`fit()`] does, to a table some of whose numeric features come in batches, and have no rows in `input`: of each value the fit keeps two
@@ -85,8 +144,7 @@ pub fn fit_in_batches(
     batches: Batches<'_>,
     monitor: &dyn Monitor,
 ) -> Result<core::Forest> {
-    check_on_cpu(&params.device, "`batches`: a table on a GPU is not fitted in batches yet")?;
-    core::fit_in_batches(input, params, batches, &Chosen::new("cpu", monitor), monitor)
+    fit_with(input, params, &FitOptions { batches: Some(batches), ..FitOptions::default() }, monitor)
 }
 
 /// Fits as [`fit()`] does, together with other processes: each has the numeric features of its `own` rows, all else of all rows, and gets the
@@ -123,11 +181,7 @@ pub fn fit_in_batches(
 /// assert!(made[0] == whole && made[1] == whole);
 /// ```
 pub fn fit_together(input: &core::Input<'_>, params: &core::ForestParams, own: OwnRows<'_>, monitor: &dyn Monitor) -> Result<core::Forest> {
-    if own.is_whole() {
-        return fit(input, params, monitor);
-    }
-    check_present(&params.device)?;
-    core::fit_together(input, params, own, &Chosen::new(of_process(&params.device)?, monitor), monitor)
+    fit_with(input, params, &FitOptions { own: Some(own), ..FitOptions::default() }, monitor)
 }
 
 /// Random forests.

@@ -58,9 +58,67 @@ pub use taiga_core::learners::linear::*;
 /// # Ok::<(), taiga_engine::Error>(())
 /// ```
 pub fn fit(input: &core::Input<'_>, params: &core::LinearParams, monitor: &dyn Monitor) -> Result<core::LinearModel> {
+    fit_with(input, params, &FitOptions::default(), monitor)
+}
+
+/// Fits as [`fit`] does, from what `options` give: rows in several processes, the state that a fit has kept which was ended. The model has the
+/// bytes of one fit of all rows and passes.
+///
+/// # Errors
+/// As [`fit`] and [`fit_together`]; where it can't go on from a snapshot, saying what differs.
+///
+/// ```
+/// use std::sync::Mutex;
+/// use taiga_engine::column::Column;
+/// use taiga_engine::dataset::{Quiet, Snapshots, Target, labels::Labels};
+/// use taiga_engine::learners::linear::{FitOptions, Input, LinearParams, Optimizer, fit, fit_with};
+///
+/// /// Keeps the state after each epoch.
+/// struct Kept(Option<Vec<u8>>, Mutex<Vec<u8>>);
+/// impl Snapshots for Kept {
+///     fn every(&self) -> u32 {
+///         1
+///     }
+///     fn saved(&self) -> Option<&[u8]> {
+///         self.0.as_deref()
+///     }
+///     fn save(&self, bytes: &[u8]) -> taiga_engine::Result<()> {
+///         *self.1.lock().unwrap() = bytes.to_vec();
+///         Ok(())
+///     }
+/// }
+/// let x: Vec<f64> = (0..500).map(|i| f64::from(i % 10)).collect();
+/// let codes: Vec<u32> = x.iter().map(|x| u32::from(*x > 6.0)).collect();
+/// let input = Input {
+///     sparse: None,
+///     dense: vec![Column::from_f64("x", &x)],
+///     target: Target::Classes { codes: &codes, labels: Labels::Boolean },
+///     target_name: "y".into(),
+///     weight: None,
+///     held_out: None,
+/// };
+/// let of = |epochs| LinearParams { optimizer: Optimizer::Ftrl, epochs: Some(epochs), ..Default::default() };
+/// // The state after two epochs of three, from which five are made.
+/// let first = Kept(None, Mutex::default());
+/// fit_with(&input, &of(3), &FitOptions { snapshots: Some(&first), ..Default::default() }, &Quiet)?;
+/// let goes_on = Kept(Some(first.1.into_inner().unwrap()), Mutex::default());
+/// let model = fit_with(&input, &of(5), &FitOptions { snapshots: Some(&goes_on), ..Default::default() }, &Quiet)?;
+/// assert!(model.to_bytes() == fit(&input, &of(5), &Quiet)?.to_bytes());
+/// # Ok::<(), taiga_engine::Error>(())
+/// ```
+pub fn fit_with(
+    input: &core::Input<'_>,
+    params: &core::LinearParams,
+    options: &FitOptions<'_>,
+    monitor: &dyn Monitor,
+) -> Result<core::LinearModel> {
     // A device that is not there is told before any work.
     check_present(&params.device)?;
-    fit_or_on_cpu(&params.device, monitor, |device, monitor| core::fit(input, params, &Chosen::new(device, monitor), monitor))
+    if options.own.is_some_and(|own| !own.is_whole()) {
+        return core::fit_with(input, params, options, &Chosen::new(of_process(&params.device)?, monitor), monitor);
+    }
+    let on = |device: &str, monitor: &dyn Monitor| core::fit_with(input, params, options, &Chosen::new(device, monitor), monitor);
+    fit_or_on_cpu(&params.device, monitor, on)
 }
 
 /// Fits as [`fit`] does, together with other processes: each has the lists and dense columns of its `own` rows, all else of all rows, and
@@ -103,11 +161,7 @@ pub fn fit_together(
     own: OwnRows<'_>,
     monitor: &dyn Monitor,
 ) -> Result<core::LinearModel> {
-    if own.is_whole() {
-        return fit(input, params, monitor);
-    }
-    check_present(&params.device)?;
-    core::fit_together(input, params, own, &Chosen::new(of_process(&params.device)?, monitor), monitor)
+    fit_with(input, params, &FitOptions { own: Some(own), ..FitOptions::default() }, monitor)
 }
 
 /// Fits as [`fit()`] does, to a table whose lists and dense columns come in batches, and have no rows in `input`. They are read once, and kept in

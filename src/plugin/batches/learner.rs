@@ -10,8 +10,8 @@ use serde::Deserialize;
 use taiga_engine::dataset::BatchedTable;
 use taiga_engine::device::DeviceSet;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions};
-use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::forest::params::Splitter;
+use taiga_engine::learners::forest::{FitOptions as ForestOptions, ForestParams};
 use taiga_engine::learners::linear::LinearParams;
 use taiga_engine::spill::SpillFolder;
 
@@ -94,7 +94,8 @@ impl Params {
                 Ok(model.to_bytes())
             }
             Params::Forest(params) => {
-                let mut forest = forest::fit_with(parts, params.clone(), kwargs, wanted, (None, batches))?;
+                let options = ForestOptions { batches, ..ForestOptions::default() };
+                let mut forest = forest::fit_with(parts, params.clone(), kwargs, wanted, options)?;
                 forest.provenance.metadata = kwargs.metadata()?;
                 Ok(forest.to_bytes())
             }

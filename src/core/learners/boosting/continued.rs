@@ -13,7 +13,7 @@ use crate::column::categories::{Categories, CategoryNames};
 use crate::dataset::coded::FeatureBorders;
 use crate::dataset::labels::Labels;
 use crate::dataset::positions::Positions;
-use crate::dataset::{Batches, Input, OwnRows};
+use crate::dataset::{Batches, Input, OwnRows, Snapshots};
 use crate::encoding::Lookup;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
@@ -62,8 +62,7 @@ impl<'a> FitOptions<'a> {
     /// # Errors
     /// Naming what it is.
     pub fn check_batches(&self) -> Result<()> {
-        let not_yet =
-            |name: &str, what: &str| Err(Error::parameter(name, format!("{what} is not fitted in batches yet: leave out `batches`")));
+        let not_yet = |name: &str, what: &str| Err(Batches::not_yet(name, what));
         match self {
             FitOptions { batches: None, .. } => Ok(()),
             FitOptions { init_model: Some(_), .. } => not_yet("init_model", "what goes on from a model"),
@@ -72,21 +71,6 @@ impl<'a> FitOptions<'a> {
             _ => Ok(()),
         }
     }
-}
-
-/// Keeps the state of a fit from time to time, so that one that is ended goes on where it was.
-pub trait Snapshots: Sync {
-    /// Returns after how many rounds each.
-    fn every(&self) -> u32;
-
-    /// Returns the bytes that were saved last, where there are some. Of several processes the first is asked alone, here and to save.
-    fn saved(&self) -> Option<&[u8]>;
-
-    /// Saves the state after a round in place of the one before.
-    ///
-    /// # Errors
-    /// What keeps it from being saved, which ends the fit.
-    fn save(&self, bytes: &[u8]) -> Result<()>;
 }
 
 fn differs(text: String) -> Error {

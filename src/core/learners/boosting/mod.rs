@@ -35,6 +35,6 @@ pub mod units;
 pub mod untold_rounds;
 
 pub use constant::constant;
-pub use continued::{FitOptions, Snapshots};
+pub use continued::FitOptions;
 pub use fit::{fit, fit_with};
 pub use params::BoostingParams;

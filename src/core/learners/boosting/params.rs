@@ -3,6 +3,7 @@
 use super::row_sampler::RowSampling;
 use super::untold_rounds::{LEARNING_RATE, ROUNDS};
 use crate::column::Column;
+pub use crate::dataset::Bins;
 use crate::dataset::coded::FeatureBorders;
 use crate::dataset::positions::PositionFactors;
 use crate::dataset::shared_params::learner_params;
@@ -22,7 +23,6 @@ use crate::symbolic::CustomLoss;
 use crate::tree::params::{FeatureWeights, Monotone, Policy, SplitParams};
 use crate::tree::split::CategoryRules;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// How rows are drawn for each tree.
@@ -80,48 +80,6 @@ pub enum Normalize {
 
 /// The most targets of a fit.
 pub const MOST_TARGETS: usize = 10_000;
-
-/// The largest numbers of bins: the same for all features, or some by name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Bins {
-    Same(u32),
-    /// Those that are not named have as many as where nothing is told.
-    ByFeature(BTreeMap<String, u32>),
-}
-
-impl Bins {
-    /// How many a feature has at most where nothing is told.
-    pub const DEFAULT: u32 = 255;
-
-    /// Returns how many all features have that have no number of their own.
-    pub fn common(&self) -> u32 {
-        match self {
-            Bins::Same(bins) => *bins,
-            Bins::ByFeature(_) => Bins::DEFAULT,
-        }
-    }
-
-    /// Returns the numbers of single features, by name.
-    pub fn named(&self) -> impl Iterator<Item = (&str, u32)> {
-        let named = if let Bins::ByFeature(named) = self { Some(named) } else { None };
-        named.into_iter().flatten().map(|(name, bins)| (name.as_str(), *bins))
-    }
-
-    /// Returns how many a feature has at most.
-    pub fn of(&self, name: &str) -> u32 {
-        match self {
-            Bins::Same(bins) => *bins,
-            Bins::ByFeature(named) => named.get(name).copied().unwrap_or(Bins::DEFAULT),
-        }
-    }
-}
-
-impl From<u32> for Bins {
-    fn from(bins: u32) -> Bins {
-        Bins::Same(bins)
-    }
-}
 
 /// How categorical columns are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -388,7 +346,7 @@ impl BoostingParams {
         BoostingParams {
             rounds: Some(self.rounds()),
             learning_rate: Some(self.learning_rate()),
-            bins: if self.bins.named().next().is_some() { self.bins.clone() } else { Bins::Same(self.bins.common()) },
+            bins: self.bins.kept(),
             huber_delta: Some(params.huber_delta),
             eval_train: self.eval_train.filter(|on| *on),
             extra_trees: self.extra_trees.filter(|on| *on),
@@ -412,10 +370,7 @@ impl BoostingParams {
     pub fn border_params(&self, features: &[Column<'_>]) -> FeatureBorders {
         let sample = usize::try_from(self.border_sample).unwrap_or(usize::MAX);
         let params = BorderParams { bins: self.bins.common() as usize, method: self.border_method, sample, seed: self.seed };
-        match &self.bins {
-            Bins::Same(_) => params.into(),
-            Bins::ByFeature(_) => FeatureBorders::new(params, features.iter().map(|column| self.bins.of(column.name()) as usize).collect()),
-        }
+        self.bins.borders(params, features)
     }
 
     /// Adds that a parameter of dropouts is given where there are none.
@@ -654,12 +609,7 @@ impl BoostingParams {
 
     /// Adds what is wrong with `bins`.
     fn check_bins(&self, problems: &mut Problems) {
-        if let Bins::Same(bins) = self.bins {
-            problems.limit("bins", Some(bins), Between(2, 256));
-        }
-        for (name, bins) in self.bins.named().filter(|(_, bins)| !(2..=256).contains(bins)) {
-            problems.add(Error::parameter("bins", format!("{bins} for `{name}` is not between 2 and 256")));
-        }
+        self.bins.check(problems);
     }
 
     /// Adds what is wrong with `monotone`.

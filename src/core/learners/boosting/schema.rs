@@ -4,8 +4,9 @@
 use super::params::BoostingParams;
 use crate::column::FeatureType;
 use crate::dataset::ClassWeight;
+use crate::dataset::bins::index_of;
 use crate::dataset::checks::not_numeric;
-use crate::error::{Error, Result, nearest};
+use crate::error::{Error, Result};
 use crate::losses::{Loss, LossKind, LossTarget, loss};
 use crate::metrics::{MetricSpec, metric_names};
 use crate::objective::Link;
@@ -184,13 +185,7 @@ fn unfit_metric(metric: &MetricSpec, loss: LossKind, classes: Option<usize>, lin
 
 /// Returns `monotone`, `interaction` and `feature_weights` in numbers of features, and checks the names in `bins`.
 pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingParams) -> Result<Constraints> {
-    let index = |parameter: &str, name: &str| -> Result<u32> {
-        let Some(i) = features.iter().position(|f| f.0 == name) else {
-            let hint = nearest(name, features.iter().map(|f| f.0)).map(|n| format!("; did you mean `{n}`?")).unwrap_or_default();
-            return Err(Error::parameter(parameter, format!("there is no feature `{name}`{hint}")));
-        };
-        Ok(i as u32)
-    };
+    let index = |parameter: &str, name: &str| index_of(parameter, name, features).map(|i| i as u32);
     let mut directions = vec![];
     for (name, direction) in &params.monotone {
         let feature = index("monotone", name)?;
@@ -199,11 +194,7 @@ pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingPa
         }
         directions.push((feature, *direction));
     }
-    for (name, _) in params.bins.named() {
-        if *features[index("bins", name)? as usize].1 == FeatureType::Categorical {
-            return Err(Error::parameter("bins", format!("`{name}` is categorical: only numbers have bins")));
-        }
-    }
+    params.bins.check_names(features)?;
     let mut interaction = vec![];
     for group in &params.interaction {
         let mut members = group.iter().map(|name| index("interaction", name)).collect::<Result<Vec<u32>>>()?;

@@ -10,29 +10,16 @@
 use super::model::Model;
 use super::params::BoostingParams;
 use super::rounds::Factors;
-use crate::collective::RowShard;
-use crate::column::{Column, FeatureType};
+use crate::dataset::snapshots::{self, FitDigest, damaged, invalid};
 use crate::dataset::{Input, OwnRows};
 use crate::envelope::{Envelope, Persisted};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::memory::{self, product};
-use crate::parallel::interrupt;
-use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
-use xxhash_rust::xxh3::{Xxh3, xxh3_128_with_seed};
 
 /// The envelope of snapshots.
-const ENVELOPE: Envelope = Envelope {
-    kind: b"GS",
-    version: 1,
-    provenance: u32::MAX,
-    metadata: u32::MAX,
-    structs: u32::MAX,
-    receipt: u32::MAX,
-    noun: "snapshot",
-    description: "a snapshot of a fit of boosted trees",
-};
+const ENVELOPE: Envelope = snapshots::envelope(b"GS", "a snapshot of a fit of boosted trees");
 
 /// What a snapshot holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -58,17 +45,13 @@ pub(super) struct Snapshot {
     pub factors: Factors,
 }
 
-fn invalid(text: impl std::fmt::Display) -> Error {
-    Error::parameter("snapshot", format!("{text}: delete the file to begin anew, or name another"))
-}
-
 impl Snapshot {
     /// Returns the bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         let model = self.model.to_bytes();
         let size = model.len() + self.scores.iter().map(|s| 4 * s.len()).sum::<usize>();
         let payload = Payload {
-            digest: [self.digest as u64, (self.digest >> 64) as u64],
+            digest: snapshots::words(self.digest),
             rounds: self.rounds,
             model,
             scores: self.scores,
@@ -83,8 +66,7 @@ impl Snapshot {
     /// # Errors
     /// Where they are not a snapshot, or hold no valid model.
     pub fn from_bytes(bytes: &[u8]) -> Result<Snapshot> {
-        let (_, payload) = ENVELOPE.open(bytes).map_err(invalid)?;
-        let p = ENVELOPE.read::<Payload>(payload).map_err(invalid)?;
+        let p: Payload = snapshots::read(&ENVELOPE, bytes)?;
         let model: Model = Persisted::open(&p.model).map_err(invalid)?;
         let digest = u128::from(p.digest[0]) | u128::from(p.digest[1]) << 64;
         Ok(Snapshot { digest, rounds: p.rounds, model, scores: p.scores, factors: Factors { latest: p.latest, best: p.best } })
@@ -134,9 +116,7 @@ impl Snapshot {
     /// Saying what differs.
     fn check(&self, of: &Expected, rows: usize) -> Result<()> {
         let Expected { digest, scores, positions, first, last: rounds } = *of;
-        if self.digest != digest {
-            return Err(invalid("it is of a fit of other rows, or with other parameters"));
-        }
+        snapshots::check_digest(snapshots::words(self.digest), digest)?;
         let factors = |of: &Option<Vec<f64>>| of.as_ref().is_none_or(|f| Some(f.len()) == positions && f.iter().all(|x| x.is_finite()));
         let fits = self.scores.len() == scores
             && self.scores.iter().all(|s| s.len() == rows && s.iter().all(|x| x.is_finite()))
@@ -146,12 +126,9 @@ impl Snapshot {
             && self.rounds >= first
             && self.model.history.as_ref().is_none_or(|history| history.values.len() == self.model.rounds());
         if !fits {
-            return Err(invalid("it is damaged: its parts do not fit together"));
+            return Err(damaged());
         }
-        match self.rounds > rounds {
-            true => Err(invalid(format!("it has {} rounds, and this fit has {rounds}", self.rounds))),
-            false => Ok(()),
-        }
+        snapshots::check_length(self.rounds, rounds, "rounds")
     }
 }
 
@@ -173,103 +150,9 @@ pub(super) struct Expected {
 /// # Errors
 /// Those of the collective.
 pub(super) fn digest(input: &Input<'_>, own: &OwnRows<'_>, params: &BoostingParams, init_model: Option<&Model>) -> Result<u128> {
-    let mut all = Xxh3::new();
     let params = BoostingParams { rounds: Some(1), ..params.kept() };
-    text(&mut all, &serde_json::to_string(&params.to_json()).unwrap_or_default());
-    text(&mut all, &input.target_name);
-    let (targets, times) = (input.target.several(), &input.loss_columns.times);
-    let one = match &input.target {
-        crate::dataset::Target::Numbers(column) => Some(column),
-        _ => None,
-    };
-    let roles: [Vec<&Column<'_>>; 7] = [
-        input.features.iter().collect(),
-        one.into_iter().chain(targets).collect(),
-        input.weight.iter().collect(),
-        input.baseline.iter().collect(),
-        input.loss_columns.numbers.iter().collect(),
-        [&times.event, &times.lower, &times.upper].into_iter().flatten().collect(),
-        input.evaluation.columns.iter().collect(),
-    ];
-    for (number, columns) in roles.iter().enumerate() {
-        all.update(&[number as u8]);
-        // Of the features alone others have rows.
-        let own = if number == 0 { *own } else { OwnRows::whole(input.target.rows()) };
-        let mut values: Vec<i64> = columns.par_iter().flat_map_iter(|column| of_blocks(column, own.first)).collect();
-        own.collective.sum(&mut values)?;
-        for (column, values) in columns.iter().zip(values.as_chunks::<2>().0) {
-            text(&mut all, column.name());
-            text(&mut all, &column.dtype().to_string());
-            values.iter().for_each(|x| all.update(&x.to_le_bytes()));
-            if let Some(codes) = column.category_codes() {
-                text(&mut all, &column.categories().map_or(String::new(), |labels| format!("{labels:?}")));
-                integers(&mut all, codes);
-            }
-        }
-    }
-    // Of roles that are there behind a mark of which.
-    let mut mark = 16u8;
-    let mut next = |all: &mut Xxh3| {
-        mark += 1;
-        all.update(&[mark]);
-    };
-    if let crate::dataset::Target::Classes { codes, labels } = &input.target {
-        next(&mut all);
-        text(&mut all, &format!("{labels:?}"));
-        integers(&mut all, codes);
-    }
-    next(&mut all);
-    let marks: Vec<u8> = input.held_out.unwrap_or_default().iter().map(|h| u8::from(*h)).collect();
-    all.update(&marks);
-    next(&mut all);
-    integers(&mut all, input.loss_columns.groups.as_deref().unwrap_or_default());
-    next(&mut all);
-    if let Some(positions) = &input.loss_columns.positions {
-        text(&mut all, &format!("{:?}", positions.labels));
-        integers(&mut all, &positions.codes);
-    }
-    next(&mut all);
-    if let Some(sets) = &input.evaluation.sets {
-        text(&mut all, &format!("{:?}", sets.names));
-        integers(&mut all, &sets.of_row);
-    }
-    if let Some(places) = &input.order {
-        next(&mut all);
-        integers(&mut all, places);
-    }
-    next(&mut all);
-    all.update(&init_model.map(Model::to_bytes).unwrap_or_default());
-    Ok(all.digest128())
-}
-
-fn text(all: &mut Xxh3, text: &str) {
-    all.update(&(text.len() as u64).to_le_bytes());
-    all.update(text.as_bytes());
-}
-
-fn integers(all: &mut Xxh3, values: &[u32]) {
-    all.update(&(values.len() as u64).to_le_bytes());
-    values.iter().for_each(|x| all.update(&x.to_le_bytes()));
-}
-
-/// Returns a digest of a column's numbers as a fit reads them, of which the first is row `first` of the table: the sum of digests of its blocks of
-/// 1,024 rows, each keyed by its place, so that what several processes have of a column adds up (Bellare and Micciancio, "A new paradigm for
-/// collision-free hashing: incrementality at reduced cost", 1997). 0 for categories.
-fn of_blocks(column: &Column<'_>, first: usize) -> [i64; 2] {
-    let mut sum = [0i64; 2];
-    if *column.dtype() == FeatureType::Categorical {
-        return sum;
-    }
-    let (mut buffer, mut bytes) = ([0.0; RowShard::BLOCK], Vec::with_capacity(8 * RowShard::BLOCK));
-    for start in (0..column.len()).step_by(RowShard::BLOCK) {
-        interrupt::poll();
-        let values = &mut buffer[..RowShard::BLOCK.min(column.len() - start)];
-        column.read_f64(start, values);
-        bytes.clear();
-        // Null and all NaN are the same.
-        values.iter().for_each(|x| bytes.extend_from_slice(&if x.is_nan() { f64::NAN } else { *x }.to_bits().to_le_bytes()));
-        let block = xxh3_128_with_seed(&bytes, ((first + start) / RowShard::BLOCK) as u64);
-        sum = [sum[0].wrapping_add(block as i64), sum[1].wrapping_add((block >> 64) as i64)];
-    }
-    sum
+    let mut digest = FitDigest::new(&params.to_json(), input, own)?;
+    digest.next();
+    digest.bytes(&init_model.map(Model::to_bytes).unwrap_or_default());
+    Ok(digest.finish())
 }

@@ -1,10 +1,10 @@
 //! What processes that make one fit together say to each other before it and after it.
 
-use super::continued::{FitOptions, Snapshots};
+use super::continued::FitOptions;
 use super::model::Model;
 use super::params::BoostingParams;
 use crate::dataset::own_rows::{self, digest, schema};
-use crate::dataset::{Input, OwnRows};
+use crate::dataset::{Input, OwnRows, Snapshots};
 use crate::error::Result;
 use serde_json::Map;
 

@@ -7,11 +7,14 @@
 //! | 3 | gains of any size | behind the payload, before the provenance, the unit of gains |
 //! | 4 | metadata | behind the provenance the user's [`crate::metadata`] |
 //! | 5 | columns of structs | behind the metadata, which may be none, the structs that columns were fields of |
+//! | 6 | keys of rows | behind the columns of structs, which may be none, the [`crate::receipt`] |
+//! | 7 | features that differ | the parameter `bins` by feature |
 //!
 //! A forest is written in the oldest version that can hold it.
 
 use super::model::{Forest, OutOfBag, Tree};
 use super::params::{Criterion, ForestParams};
+use crate::dataset::Bins;
 use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
@@ -24,7 +27,10 @@ use std::borrow::Cow;
 
 /// The envelope of forests.
 pub const ENVELOPE: Envelope =
-    Envelope { kind: b"RF", version: 6, provenance: 2, metadata: 4, structs: 5, receipt: 6, noun: "model", description: "a random forest" };
+    Envelope { kind: b"RF", version: 7, provenance: 2, metadata: 4, structs: 5, receipt: 6, noun: "model", description: "a random forest" };
+
+/// The first version with bins by feature.
+const BY_FEATURE_SINCE: u32 = 7;
 
 /// What the payload holds, in this order.
 #[derive(Serialize, Deserialize)]
@@ -69,6 +75,10 @@ impl Persisted for Forest {
         let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
         let size = self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions;
         Contents { payload, extra: self.gain_unit, provenance: &self.provenance, is_new, size }
+    }
+
+    fn known_since(&self) -> u32 {
+        if matches!(self.params.bins, Bins::ByFeature(_)) { BY_FEATURE_SINCE } else { 1 }
     }
 
     fn from_contents(p: Payload<'_>, gain_unit: f64, provenance: Provenance) -> Result<Self> {

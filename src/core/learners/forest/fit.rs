@@ -14,10 +14,11 @@ use super::params::{Criterion, Splitter};
 use super::steps::{ForestDevices, Targets};
 use super::table::FeatureRows;
 use super::{Forest, ForestParams, Input, Monitor, Target};
+use crate::column::FeatureType;
 use crate::dataset::counted::Counted;
 use crate::dataset::labels::Labels;
 use crate::dataset::target::{self, TargetData};
-use crate::dataset::{self, Batches, OwnRows, checks, own_rows};
+use crate::dataset::{self, Batches, OwnRows, Snapshots, checks, own_rows};
 use crate::error::{Error, Result};
 use crate::memory;
 use crate::parallel::pools;
@@ -31,63 +32,75 @@ const MOST_ROWS: usize = (1 << 30) - 2;
 /// The most classes.
 const MOST_CLASSES: usize = u16::MAX as usize;
 
+/// What a fit is given beside a table and parameters.
+#[derive(Clone, Copy, Default)]
+pub struct FitOptions<'a> {
+    /// The rows that the numeric features of the table are of, where other processes have the others: each makes the same fit, of the same
+    /// target, weights and categories of all rows, and comes to the same forest. None where the features are of all rows.
+    pub own: Option<OwnRows<'a>>,
+    /// The numeric features that are not in the table, where they have no rows, but come in batches.
+    pub batches: Option<Batches<'a>>,
+    /// Where the trees of the fit are kept from time to time, and what was kept of them before.
+    pub snapshots: Option<&'a dyn Snapshots>,
+}
+
+impl<'a> FitOptions<'a> {
+    /// Returns where the rows of the features of a table of `rows` are.
+    fn feature_rows(&self, rows: usize) -> FeatureRows<'a> {
+        FeatureRows { own: self.own.unwrap_or(OwnRows::whole(rows)), batches: self.batches }
+    }
+
+    /// Checks that a fit in batches is asked for nothing that it does not do yet.
+    fn check_batches(&self, params: &ForestParams) -> Result<()> {
+        match self {
+            FitOptions { batches: None, .. } => Ok(()),
+            FitOptions { snapshots: Some(_), .. } => Err(Batches::not_yet("snapshot", "what keeps its state")),
+            FitOptions { own: Some(own), .. } if !own.is_whole() => {
+                Err(Batches::not_yet("collective", "a table that lies in several processes"))
+            }
+            _ if params.splitter != Splitter::Histogram => {
+                let text = "splitter=\"exact\" and \"random\" rank all values of a feature: use \"histogram\"";
+                Err(Error::parameter("batches", text))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Fits a random forest to a table with the steps of one of `devices`.
 ///
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Memory`] where the machine (or the
 /// GPU that is named) has not enough of it, before it is taken; [`Error::Interrupted`] when `monitor` asks to stop.
 pub fn fit(input: &Input<'_>, params: &ForestParams, devices: &impl ForestDevices, monitor: &dyn Monitor) -> Result<Forest> {
-    fit_together(input, params, OwnRows::whole(input.target.rows()), devices, monitor)
+    fit_with(input, params, &FitOptions::default(), devices, monitor)
 }
 
-/// Fits as [`fit`] does, to a table some of whose numeric features come in batches, and have no rows in `input`.
+/// Fits as [`fit`] does, from what `options` give: rows in several processes, features in batches, snapshots. The forest has the bytes of one
+/// process that has all rows and was never ended.
 ///
 /// # Errors
-/// As [`fit`]; those of the batches; [`Error::Parameter`] where values are ranked, which takes all of them at once.
-pub fn fit_in_batches(
+/// As [`fit`]; those of the collective, naming the first process that makes another fit, and in what; those of the batches, and
+/// [`Error::Parameter`] where values are ranked, which takes all of them at once; where it can't go on from a snapshot, saying why.
+pub fn fit_with(
     input: &Input<'_>,
     params: &ForestParams,
-    batches: Batches<'_>,
+    options: &FitOptions<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
     params.validate()?;
-    if params.splitter != Splitter::Histogram {
-        return Err(Error::parameter("batches", "splitter=\"exact\" and \"random\" rank all values of a feature: use \"histogram\""));
-    }
-    fit_rows(input, params, FeatureRows { own: OwnRows::whole(input.target.rows()), batches: Some(batches) }, devices, monitor)
-}
-
-/// Fits as [`fit`] does, together with other processes: each has the numeric features of its `own` rows, and all else of all rows, and gets the
-/// forest that one process would make of all of them.
-///
-/// # Errors
-/// As [`fit`]; those of the collective; naming the first process that makes another fit, and in what.
-pub fn fit_together(
-    input: &Input<'_>,
-    params: &ForestParams,
-    own: OwnRows<'_>,
-    devices: &impl ForestDevices,
-    monitor: &dyn Monitor,
-) -> Result<Forest> {
-    params.validate()?;
-    fit_rows(input, params, FeatureRows { own, batches: None }, devices, monitor)
-}
-
-/// Fits to a table whose numeric features are where `at` says.
-fn fit_rows(
-    input: &Input<'_>,
-    params: &ForestParams,
-    at: FeatureRows<'_>,
-    devices: &impl ForestDevices,
-    monitor: &dyn Monitor,
-) -> Result<Forest> {
-    let (table, own) = (input.table(), at.own);
+    options.check_batches(params)?;
+    let table = input.table();
+    let FeatureRows { own, .. } = options.feature_rows(table.target.rows());
     checks::check_one_target(&table, "fit_forest")?;
     if !own.is_whole() {
-        own_rows::begin(&own, params, Map::new(), &own_rows::schema(&table), table.target.rows())?;
+        let mut more = Map::new();
+        more.insert("snapshot_every".into(), options.snapshots.map(Snapshots::every).into());
+        own_rows::begin(&own, params, more, &own_rows::schema(&table), table.target.rows())?;
     }
-    let rows = checks::check_table_of(&table, own.count, at.batched())?;
+    let rows = checks::check_table_of(&table, own.count, options.feature_rows(0).batched())?;
+    params.check_features(&columns_of(&table))?;
     if rows > MOST_ROWS {
         return Err(Error::Data(format!("{rows} rows: a forest is fitted on at most {MOST_ROWS}")));
     }
@@ -95,8 +108,13 @@ fn fit_rows(
     // No more threads than there is work for.
     let work = rows.saturating_mul(params.trees as usize) / 2048;
     let pool = ThreadPool::of_fit(asked.min(work).max(1), !own.is_whole())?;
-    let forest = pool.enter(|| fit_on(&pool, &table, params, at, devices, monitor))?;
+    let forest = pool.enter(|| fit_on(&pool, &table, params, options, devices, monitor))?;
     own_rows::end(&own, rows, || forest.to_bytes()).map(|()| forest)
+}
+
+/// Names and types of a table's features.
+fn columns_of<'t>(table: &'t dataset::Input<'_>) -> Vec<(&'t str, &'t FeatureType)> {
+    table.features.iter().map(|f| (f.name(), f.dtype())).collect()
 }
 
 /// What the criterion comes to for this target.
@@ -114,7 +132,7 @@ fn fit_on(
     pool: &ThreadPool,
     table: &dataset::Input<'_>,
     params: &ForestParams,
-    at: FeatureRows<'_>,
+    options: &FitOptions<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
@@ -136,10 +154,11 @@ fn fit_on(
     let data = TargetData::new(table, values, &params.class_weight)?;
     if let Some(rows) = data.rows_that_count() {
         drop(data);
-        return without_weightless(pool, table, rows, params, at, devices, monitor);
+        return without_weightless(pool, table, rows, params, options, devices, monitor);
     }
     let interrupted = || monitor.interrupted();
-    let mut fit = ForestFit { pool, table, params, rows: at, criterion, devices, monitor, gain_unit: 1.0 };
+    let (rows, snapshots) = (options.feature_rows(table.target.rows()), options.snapshots);
+    let mut fit = ForestFit { pool, table, params, rows, snapshots, criterion, devices, monitor, gain_unit: 1.0 };
     let draws = params.bootstrap.draws(table.target.rows()).unwrap_or(table.target.rows());
     let (weights, fixed_unit) = data.weights.as_deref().map_or((None, 1.0), |w| fixed_weights(w, draws));
     let unit = fixed_unit * data.weight_unit;
@@ -181,16 +200,17 @@ fn without_weightless(
     table: &dataset::Input<'_>,
     rows: Vec<usize>,
     params: &ForestParams,
-    at: FeatureRows<'_>,
+    options: &FitOptions<'_>,
     devices: &impl ForestDevices,
     monitor: &dyn Monitor,
 ) -> Result<Forest> {
+    let at = options.feature_rows(table.target.rows());
     let counted = Counted::of_own(table, &at.own, rows)?;
     let weighty = counted.input();
     checks::check_rows(counted.rows.len(), None, &weighty.target_name)?;
     let batches = at.batches.as_ref().map(|batches| batches.of_rows(&counted.rows));
-    let among = FeatureRows { own: at.own.among(&counted.rows), batches };
-    let mut forest = fit_on(pool, &weighty, params, among, devices, monitor)?;
+    let among = FitOptions { own: Some(at.own.among(&counted.rows)), batches, ..*options };
+    let mut forest = fit_on(pool, &weighty, params, &among, devices, monitor)?;
     let all = table.target.rows();
     for predictions in forest.oob.iter_mut().flat_map(|o| &mut o.predictions) {
         let own = std::mem::replace(predictions, vec![f64::NAN; all]);

@@ -28,6 +28,7 @@ pub mod model;
 mod oob;
 pub mod params;
 pub mod shap;
+mod snapshot;
 pub mod steps;
 pub mod table;
 mod together;
@@ -35,7 +36,7 @@ mod validate;
 mod value_steps;
 
 pub use apply::Predictor;
-pub use fit::{constant, fit, fit_in_batches, fit_together};
+pub use fit::{FitOptions, constant, fit, fit_with};
 pub use model::{Forest, OutOfBag, Tree};
 pub use params::ForestParams;
 

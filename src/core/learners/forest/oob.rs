@@ -142,11 +142,18 @@ impl PredictionSums {
         OutOfBagScale { scale: self.scale, centre: self.centre }
     }
 
-    /// Takes the sums of all trees from a device that has added them up.
-    pub fn take(&mut self, made: &OutOfBagSums) {
+    /// Returns whether a leaf of a tree of these rows may have this mean: one so near to all of them that a million trees' sums fit.
+    pub fn reaches(&self, mean: f64) -> bool {
+        ((mean - self.centre) * self.scale).abs() <= (1u64 << 43) as f64
+    }
+
+    /// Adds the sums of some trees from a device that has added them up.
+    pub fn add_made(&mut self, made: &OutOfBagSums) {
         let blocks = made.sums.chunks(BLOCK * self.outputs).zip(made.counts.chunks(BLOCK));
-        for (block, (sums, counts)) in self.blocks.iter_mut().zip(blocks) {
-            *block.get_mut().unwrap_or_else(PoisonError::into_inner) = (sums.to_vec(), counts.to_vec());
+        for (block, (more, rows)) in self.blocks.iter_mut().zip(blocks) {
+            let (sums, counts) = block.get_mut().unwrap_or_else(PoisonError::into_inner);
+            sums.iter_mut().zip(more).for_each(|(sum, more)| *sum += more);
+            counts.iter_mut().zip(rows).for_each(|(count, more)| *count += more);
         }
     }
 

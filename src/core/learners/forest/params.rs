@@ -1,8 +1,10 @@
 //! The parameters of random forests: the one place where they, their defaults and their limits live.
 
-use crate::dataset::ClassWeight;
+use crate::column::{Column, FeatureType};
 use crate::dataset::checks::not_numeric;
+use crate::dataset::coded::FeatureBorders;
 use crate::dataset::shared_params::learner_params;
+use crate::dataset::{Bins, ClassWeight};
 use crate::error::{Error, Result};
 use crate::params::Problems;
 use crate::params::limits::By;
@@ -128,8 +130,8 @@ learner_params! {
         /// How rows are drawn for each tree.
         pub bootstrap: Bootstrap = Bootstrap::Flag(true) => By(Self::check_bootstrap),
 
-        /// The largest number of bins a feature, 2 to 256, as of boosted trees; counts only under `histogram`.
-        pub bins: u32 = 255 => Between(2, 256),
+        /// The largest number of bins a feature, 2 to 256, or those of features by name, as of boosted trees; counts only under `histogram`.
+        pub bins: Bins = Bins::Same(Bins::DEFAULT) => By(|params: &Self, problems| params.bins.check(problems)),
         /// How borders are chosen; counts only under `histogram`.
         pub border_method: BorderMethod = BorderMethod::Quantile,
         /// The number of rows that borders are fitted on; counts only under `histogram`.
@@ -179,10 +181,24 @@ impl ForestParams {
         self.positive.as_ref().map_or(Ok(()), |positive| Err(not_numeric(positive)))
     }
 
-    /// How borders of features are found.
-    pub fn border_params(&self) -> BorderParams {
+    /// Checks what is said of columns against those that there are.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] naming the parameter and the column.
+    pub fn check_features(&self, features: &[(&str, &FeatureType)]) -> Result<()> {
+        self.bins.check_names(features)
+    }
+
+    /// Returns the parameters as a model keeps them.
+    pub fn kept(&self) -> Self {
+        ForestParams { bins: self.bins.kept(), ..self.recorded() }
+    }
+
+    /// How borders of a table's features are found.
+    pub fn border_params(&self, features: &[Column<'_>]) -> FeatureBorders {
         let sample = usize::try_from(self.border_sample).unwrap_or(usize::MAX);
-        BorderParams { bins: self.bins as usize, method: self.border_method, sample, seed: self.seed }
+        let common = BorderParams { bins: self.bins.common() as usize, method: self.border_method, sample, seed: self.seed };
+        self.bins.borders(common, features)
     }
 
     /// Adds what is wrong with `max_features`.

@@ -10,7 +10,6 @@ use crate::dataset::{Batches, Input, OwnRows};
 use crate::error::{Error, Result};
 use crate::pages;
 use crate::parallel::thread_pool::ThreadPool;
-use crate::quantize::borders::BorderParams;
 use crate::quantize::codes::{Quantizer, QuantizerScratch};
 use crate::quantize::sort::{FloatKey, is_narrow};
 use std::borrow::Cow;
@@ -90,11 +89,10 @@ pub fn binned(
     pool: &ThreadPool,
     input: &Input<'_>,
     FeatureRows { own, batches }: &FeatureRows<'_>,
-    params: &BorderParams,
+    params: &FeatureBorders,
     interrupted: &(dyn Fn() -> bool + Sync),
 ) -> Result<CodeTable<u8>> {
     let mut borders: Vec<Option<(Vec<f64>, bool)>> = vec![None; input.features.len()];
-    let params = &FeatureBorders::from(*params);
     let coded = match batches {
         Some(batches) => code_batches(input, *batches, params, pool, interrupted, &mut |_| Ok(()))?,
         None => code_features(input, own, params, pool, interrupted)?,

@@ -61,26 +61,26 @@ fn check_length(sent: usize, expected: usize) -> Result<()> {
     if sent == expected { Ok(()) } else { Err(fault(format!("a process sends {sent} values of its rows where it has {expected}"))) }
 }
 
-/// Returns the numbers of the trees that this process grows.
-pub fn own_trees(own: &OwnRows<'_>, trees: u32) -> Range<u32> {
+/// Returns which of some trees this process grows, by their numbers.
+pub fn own_trees(own: &OwnRows<'_>, trees: Range<u32>) -> Range<u32> {
     trees_of(own.collective.rank(), own.collective.world(), trees)
 }
 
-fn trees_of(rank: usize, world: usize, trees: u32) -> Range<u32> {
-    let before = |rank: usize| (rank as u64 * u64::from(trees) / world as u64) as u32;
+fn trees_of(rank: usize, world: usize, trees: Range<u32>) -> Range<u32> {
+    let before = |rank: usize| trees.start + (rank as u64 * trees.len() as u64 / world as u64) as u32;
     before(rank)..before(rank + 1)
 }
 
-/// Returns all trees in their order, of which this process has grown [its own](own_trees).
+/// Returns all of some trees in their order, of which this process has grown [its own](own_trees).
 ///
 /// # Errors
 /// Those of the collective; for trees that are none.
-pub fn gather_trees(own: &OwnRows<'_>, grown: Vec<Measured>, trees: u32, features: &[Coded]) -> Result<Vec<Measured>> {
+pub fn gather_trees(own: &OwnRows<'_>, grown: Vec<Measured>, trees: Range<u32>, features: &[Coded]) -> Result<Vec<Measured>> {
     if own.is_whole() {
         return Ok(grown);
     }
     let (rank, world) = (own.collective.rank(), own.collective.world());
-    let counts: Vec<usize> = (0..world).map(|rank| trees_of(rank, world, trees).len()).collect();
+    let counts: Vec<usize> = (0..world).map(|rank| trees_of(rank, world, trees.clone()).len()).collect();
     let mut all: Vec<Vec<Measured>> = counts.iter().map(|count| Vec::with_capacity(*count)).collect();
     let mut grown = grown.into_iter();
     // One of each process at a time, so that messages are no longer than a tree.

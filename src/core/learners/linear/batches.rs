@@ -14,6 +14,7 @@ use super::lbfgs::Fitted;
 use super::params::{LinearParams, Optimizer};
 use super::problem::Problem;
 use super::rule::Rule;
+use super::snapshot::{KeptSearch, State};
 use super::steps::{BatchSteps, ScoreRows, Task};
 use super::whole::power;
 use crate::error::Result;
@@ -45,22 +46,29 @@ pub struct ByBatches<'s, 'p, 'a, 'w> {
     pub task: &'s Task<'p, 'a>,
     pub params: &'s LinearParams,
     pub watch: &'s mut PassMonitor<'w>,
+    pub kept: &'s KeptSearch<'w>,
 }
 
 impl<'a> ByBatches<'_, '_, 'a, '_> {
     /// Lowers the objective on a device. `scores`: what scores rows by a vector on the host.
     pub fn on(self, deal: &Deal, backend: &mut impl BatchSteps, scorer: &dyn ScoreRows) -> Result<Fitted> {
-        let (params, watch) = (self.params, self.watch);
-        let p = self.task.problem;
+        let ByBatches { task, params, watch, kept } = self;
+        let p = task.problem;
         let steps = deal.rows.len().div_ceil(deal.batch);
         let watched = if watch.marks().is_some() { p.rows * p.outputs } else { 0 };
         let mut scores: Vec<f64> = pages::try_zeroed("the scores of the rows", watched)?;
+        // Penalties that are made up leave the others' time at 0.
+        let end_of = |done: u32| if params.optimizer == Optimizer::Ftrl { f64::from(done) * deal.rows.len() as f64 } else { 0.0 };
         let (mut vector, mut done) = (vec![], 0);
+        if let Some((passes, State::Batches(state))) = kept.restored(watch)? {
+            backend.restore(&state)?;
+            (vector, done) = (backend.vector(end_of(passes))?, passes);
+        }
         while done < params.epochs() {
             // SGD's steps grow shorter; the others' do so by themselves.
             let sgd = params.optimizer == Optimizer::Sgd;
             let rate = if sgd { params.learning_rate() / libm::sqrt(1.0 + done as f64) } else { params.learning_rate() };
-            let past = if params.optimizer == Optimizer::Ftrl { done as f64 * deal.rows.len() as f64 } else { 0.0 };
+            let past = end_of(done);
             let end = past + deal.rows.len() as f64;
             backend.epoch(&order(steps, params.seed, done as u64 + 1), past, rate)?;
             if params.optimizer != Optimizer::Ftrl {
@@ -68,14 +76,16 @@ impl<'a> ByBatches<'_, '_, 'a, '_> {
             }
             done += 1;
             if watch.marks().is_some() || done == params.epochs() {
-                // Penalties that are made up leave the others' time at 0.
-                vector = backend.vector(if params.optimizer == Optimizer::Ftrl { end } else { 0.0 })?;
+                vector = backend.vector(end_of(done))?;
             }
             if let Some(held_out) = watch.marks() {
                 scorer.scores_where(&|i| held_out[i], &vector, &mut scores)?;
             }
             if watch.pass(done, params.epochs(), &vector, &scores)? {
                 break;
+            }
+            if kept.is_due(done) {
+                kept.keep(done, watch, State::Batches(backend.state()?))?;
             }
         }
         Ok(Fitted { vector, passes: done, converged: false, objective: f64::NAN })

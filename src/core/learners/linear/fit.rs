@@ -9,13 +9,14 @@ use super::needed::Needed;
 use super::problem::{Problem, features, problem_of_blocks};
 use super::rows::SparseRows;
 use super::shap::training_means;
+use super::snapshot::KeptSearch;
 use super::steps::{LinearDevices, Task};
 use super::{Input, LinearModel, LinearParams, Optimizer, vectors};
 use crate::dataset::checks;
 use crate::dataset::counted::rows_that_count;
 use crate::dataset::own_rows::{self, WholeBlocks};
 use crate::dataset::training::Training;
-use crate::dataset::{Monitor, OwnRows, Target};
+use crate::dataset::{Monitor, OwnRows, Snapshots, Target};
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::losses::LossKind;
@@ -26,38 +27,58 @@ use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use serde_json::Map;
 
+/// What a fit is given beside a table and parameters.
+#[derive(Clone, Copy, Default)]
+pub struct FitOptions<'a> {
+    /// The rows that the lists and the dense columns of the table are of, where other processes have the others. Each passes over its rows, and
+    /// their sums are added up. None where they are of all rows.
+    pub own: Option<OwnRows<'a>>,
+    /// Where the state of the fit is kept from time to time, and what was kept of it before.
+    pub snapshots: Option<&'a dyn Snapshots>,
+}
+
+impl<'a> FitOptions<'a> {
+    /// Returns the rows of a table of `rows` that this process has the lists of.
+    fn own_rows(&self, rows: usize) -> OwnRows<'a> {
+        self.own.unwrap_or(OwnRows::whole(rows))
+    }
+}
+
 /// Fits a sparse logistic regression to a table with the steps of one of `devices`.
 ///
 /// # Errors
 /// What is wrong with the table or the parameters, naming the column or the parameter; [`Error::Interrupted`] when `monitor`
 /// asks to stop; what the device reports.
 pub fn fit(input: &Input<'_>, params: &LinearParams, devices: &impl LinearDevices, monitor: &dyn Monitor) -> Result<LinearModel> {
-    fit_together(input, params, OwnRows::whole(input.target.rows()), devices, monitor)
+    fit_with(input, params, &FitOptions::default(), devices, monitor)
 }
 
-/// Fits as [`fit`] does, together with other processes: each has the lists and the dense columns of its `own` rows, and all else of all rows,
-/// and gets the model that one process would make of all of them. Each passes over its rows, and their sums are added up.
+/// Fits as [`fit`] does, from what `options` give: rows in several processes, snapshots. The model has the bytes of one process that has all rows
+/// and was never ended.
 ///
 /// # Errors
 /// As [`fit`]; those of the collective; naming the first process that makes another fit, and in what; for an optimizer that takes rows one
-/// batch after the other.
-pub fn fit_together(
+/// batch after the other, where there are several processes; where it can't go on from a snapshot, saying why.
+pub fn fit_with(
     input: &Input<'_>,
     params: &LinearParams,
-    own: OwnRows<'_>,
+    options: &FitOptions<'_>,
     devices: &impl LinearDevices,
     monitor: &dyn Monitor,
 ) -> Result<LinearModel> {
     params.validate()?;
+    let own = options.own_rows(input.target.rows());
     if !own.is_whole() {
         params.check_together()?;
         let mut columns = own_rows::schema(&input.table());
         columns["lists"] = input.sparse.as_ref().map(lists_of).into();
-        own_rows::begin(&own, params, Map::new(), &columns, input.target.rows())?;
+        let mut more = Map::new();
+        more.insert("snapshot_every".into(), options.snapshots.map(Snapshots::every).into());
+        own_rows::begin(&own, params, more, &columns, input.target.rows())?;
     }
     check_table(input, Some(own.count))?;
     let pool = ThreadPool::of_fit(threads(params, own.count), !own.is_whole())?;
-    let model = pool.enter(|| fit_on(&pool, input, params, own, devices, monitor))?;
+    let model = pool.enter(|| fit_on(&pool, input, params, options, devices, monitor))?;
     own_rows::end(&own, input.target.rows(), || model.to_bytes()).map(|()| model)
 }
 
@@ -76,10 +97,11 @@ fn fit_on(
     pool: &ThreadPool,
     input: &Input<'_>,
     params: &LinearParams,
-    own: OwnRows<'_>,
+    options: &FitOptions<'_>,
     devices: &impl LinearDevices,
     monitor: &dyn Monitor,
 ) -> Result<LinearModel> {
+    let own = options.own_rows(input.target.rows());
     // A sum over rows is made of sums over blocks of them, of which none lies in two processes.
     let table = input.table();
     let blocks = WholeBlocks::new(&table, own, vectors::BLOCK)?;
@@ -91,13 +113,15 @@ fn fit_on(
         let counted = CountedLists::new(input, &own, rows)?;
         let table = counted.input();
         checks::check_rows(table.target.rows(), table.held_out, &table.target_name)?;
-        let model = fit_on(pool, &table, params, counting, devices, monitor)?;
+        let options = FitOptions { own: Some(counting), ..*options };
+        let model = fit_on(pool, &table, params, &options, devices, monitor)?;
         return Ok(LinearModel { rows: training_rows(input) as u64, ..model });
     }
     let mut watch = PassMonitor::new(&problem, input.held_out, problem.all_weights.as_deref(), params, monitor)?;
     if monitor.interrupted() {
         return Err(Error::Interrupted);
     }
+    let kept = KeptSearch::new(options.snapshots, (&moved, &problem), params, pool)?;
     let place = devices.place(&problem, params, pool)?;
     let needed = Needed::new(&problem, params, pool, input.held_out.is_some());
     let reserved = needed.reserve(matches!(place, Place::Cpu(_)))?;
@@ -105,11 +129,11 @@ fn fit_on(
     let mut fitted = match params.optimizer {
         Optimizer::Lbfgs => {
             let (iterations, tolerance) = (params.epochs(), params.tolerance());
-            let search = Lbfgs { problem: &problem, pool, iterations, tolerance, watch: &mut watch };
+            let search = Lbfgs { problem: &problem, pool, iterations, tolerance, watch: &mut watch, kept: &kept };
             devices.whole(&place, &task, search)?
         }
         Optimizer::Sgd | Optimizer::Adagrad | Optimizer::Ftrl => {
-            devices.by_batches(&place, ByBatches { task: &task, params, watch: &mut watch })?
+            devices.by_batches(&place, ByBatches { task: &task, params, watch: &mut watch, kept: &kept })?
         }
     };
     drop(reserved);

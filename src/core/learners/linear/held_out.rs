@@ -69,6 +69,16 @@ impl<'a> PassMonitor<'a> {
         Ok(watch)
     }
 
+    /// Takes what was measured in passes before, and the best coefficients so far.
+    pub fn restore(&mut self, curve: &[f64], best: Option<Vec<f64>>) {
+        if let Some(history) = &mut self.history {
+            for value in curve {
+                history.push(*value);
+            }
+        }
+        self.best = best;
+    }
+
     /// Returns which rows are held out, if any are.
     pub fn marks(&self) -> Option<&'a [bool]> {
         self.marks

@@ -12,6 +12,7 @@
 
 use super::held_out::PassMonitor;
 use super::problem::Problem;
+use super::snapshot::{KeptSearch, PairState, SearchState, State};
 use super::steps::{On, PassSteps};
 use super::vectors::{lanes, map, sum};
 use crate::error::{Error, Result};
@@ -65,6 +66,7 @@ pub(super) struct Lbfgs<'s, 'p, 'w> {
     pub iterations: u32,
     pub tolerance: f64,
     pub watch: &'s mut PassMonitor<'w>,
+    pub kept: &'s KeptSearch<'w>,
 }
 
 impl On<Fitted> for Lbfgs<'_, '_, '_> {
@@ -75,11 +77,15 @@ impl On<Fitted> for Lbfgs<'_, '_, '_> {
 
 /// Lowers the objective.
 fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
-    let Lbfgs { problem: p, pool, iterations, tolerance, watch } = task;
+    let Lbfgs { problem: p, pool, iterations, tolerance, watch, kept } = task;
     let residuals = backend.rows(&vec![0.0; p.outputs])?;
     let mut search = LbfgsRun { backend, problem: p, pool, pairs: VecDeque::new(), residuals, inverse: vec![] };
     let mut at = search.start()?;
     let (mut first, mut done, mut converged) = (0.0, 0, false);
+    if let Some((passes, State::Whole(state))) = kept.restored(watch)? {
+        (first, done) = (state.first, passes);
+        at = search.restore(state)?;
+    }
     let mut steepest = vec![0.0; if p.l1 > 0.0 { p.coefficients() } else { 0 }];
     while done < iterations {
         search.subgradient(&at, &mut steepest);
@@ -106,9 +112,13 @@ fn lbfgs<B: PassSteps>(task: Lbfgs<'_, '_, '_>, backend: &B) -> Result<Fitted> {
             search.remember(&at, &next);
         }
         at = next;
-        let scores = if watch.marks().is_some() { backend.read(&at.scores)? } else { vec![].into() };
+        let is_due = kept.is_due(done);
+        let scores = if watch.marks().is_some() || is_due { backend.read(&at.scores)? } else { vec![].into() };
         if watch.pass(done, iterations, &at.vector, &scores)? {
             break;
+        }
+        if is_due {
+            kept.keep(done, watch, State::Whole(search.state(&at, first, &scores)))?;
         }
     }
     Ok(Fitted { vector: at.vector, passes: done, converged, objective: at.objective })
@@ -133,6 +143,27 @@ impl<B: PassSteps> LbfgsRun<'_, '_, B> {
         self.inverse = (0..p.coefficients()).map(|i| inverse(i).clamp(1e-30, 1e30) as f32).collect();
         self.derive(&mut at, largest)?;
         Ok(at)
+    }
+
+    /// The state at a point with these scores; `first`: the length of the first gradient.
+    fn state<'a>(&'a self, at: &'a Point<B::RowNumbers>, first: f64, scores: &'a [f64]) -> SearchState<'a> {
+        let pair = |Pair { s, y, sy, yy }: &'a Pair| PairState { s: s.into(), y: y.into(), sy: *sy, yy: *yy };
+        SearchState {
+            vector: (&at.vector).into(),
+            gradient: (&at.gradient).into(),
+            objective: at.objective,
+            first,
+            pairs: self.pairs.iter().map(pair).collect(),
+            scores: scores.into(),
+        }
+    }
+
+    /// Takes a state, and returns its point.
+    fn restore(&mut self, state: SearchState<'_>) -> Result<Point<B::RowNumbers>> {
+        let SearchState { vector, gradient, objective, pairs, scores, .. } = state;
+        let pair = |PairState { s, y, sy, yy }: PairState<'_>| Pair { s: s.into_owned(), y: y.into_owned(), sy, yy };
+        self.pairs = pairs.into_iter().map(pair).collect();
+        Ok(Point { vector: vector.into_owned(), scores: self.backend.write(scores)?, gradient: gradient.into_owned(), objective })
     }
 
     /// Residuals and objective at a point whose vector and scores are set; returns the largest residual.

@@ -27,11 +27,12 @@ pub mod rows;
 pub mod rule;
 pub mod schema;
 pub mod shap;
+pub mod snapshot;
 pub mod steps;
 pub mod vectors;
 pub mod whole;
 
-pub use fit::{constant, fit, fit_together};
+pub use fit::{FitOptions, constant, fit, fit_with};
 pub use kept_rows::{KeptRows, RowBatches, VisitRows};
 pub use model::LinearModel;
 pub use params::{LinearParams, Optimizer};

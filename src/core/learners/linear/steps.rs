@@ -8,6 +8,7 @@ use super::batches::ByBatches;
 use super::feature_scale::FeatureScale;
 use super::lbfgs::Fitted;
 use super::problem::Problem;
+use super::snapshot::BatchState;
 use super::whole::Precision;
 use crate::dataset::Monitor;
 use crate::device::Place;
@@ -53,6 +54,9 @@ pub trait PassSteps {
     /// Computes `out = from + step · out`.
     fn advance(&self, out: &mut Self::RowNumbers, from: &Self::RowNumbers, step: f64) -> Result<()>;
 
+    /// Takes numbers that [`PassSteps::read`] has returned, on whatever device.
+    fn write(&self, numbers: Cow<'_, [f64]>) -> Result<Self::RowNumbers>;
+
     /// Returns the numbers, on the host.
     fn read<'r>(&self, rows: &'r Self::RowNumbers) -> Result<Cow<'r, [f64]>>;
 }
@@ -68,6 +72,12 @@ pub trait BatchSteps {
 
     /// Returns the coefficients at time `now`, the end of an epoch.
     fn vector(&mut self, now: f64) -> Result<Vec<f64>>;
+
+    /// Returns the coefficients with what the rule remembers of them, at the end of an epoch that is settled where it has to be.
+    fn state(&mut self) -> Result<BatchState>;
+
+    /// Takes a state that some device has returned.
+    fn restore(&mut self, state: &BatchState) -> Result<()>;
 }
 
 /// Work on a device of whatever type.

@@ -12,6 +12,7 @@ use taiga_core::learners::linear::batches::Deal;
 use taiga_core::learners::linear::params::Optimizer;
 use taiga_core::learners::linear::problem::problem;
 use taiga_core::learners::linear::rule::{Cell, Rule};
+use taiga_core::learners::linear::snapshot::BatchState;
 use taiga_core::learners::linear::steps::{BatchSteps, Task};
 use taiga_core::learners::linear::vectors::lanes;
 use taiga_core::learners::linear::{Input, Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows};
@@ -124,10 +125,25 @@ impl BatchSteps for Naive<'_, '_, '_> {
         let sparse = self.cells.iter().map(|cell| self.rule.value(cell, now));
         Ok(sparse.chain((0..self.others.len()).map(|i| self.rule_of(i).value(&self.others[i], now))).collect())
     }
+
+    fn state(&mut self) -> taiga_core::Result<BatchState> {
+        let of = |number: fn(&Cell) -> f64| self.cells.iter().map(|cell| number(cell) as f32).collect();
+        let others = self.others.iter().map(|cell| [cell.c, cell.n, cell.z]).collect();
+        Ok(BatchState::new(of(|cell| cell.c), of(|cell| cell.n), of(|cell| cell.z), others))
+    }
+
+    fn restore(&mut self, state: &BatchState) -> taiga_core::Result<()> {
+        for (at, cell) in self.cells.iter_mut().enumerate() {
+            let [c, n, z] = state.of(at).map(f64::from);
+            *cell = Cell { c, n, z };
+        }
+        self.others = state.others.iter().map(|[c, n, z]| Cell { c: *c, n: *n, z: *z }).collect();
+        Ok(())
+    }
 }
 
-/// Three epochs, and the coefficients' bits after each.
-fn epochs(steps: &mut impl BatchSteps, deal: &Deal) -> Vec<Vec<u64>> {
+/// Three epochs, and the coefficients' bits after each, with what is remembered of them. Each epoch begins with what the one before has given out.
+fn epochs(steps: &mut impl BatchSteps, deal: &Deal) -> Vec<(Vec<u64>, BatchState)> {
     let batches = deal.rows.len().div_ceil(deal.batch);
     let ftrl = deal.rule.optimizer == Optimizer::Ftrl;
     let rows = deal.rows.len() as f64;
@@ -140,12 +156,15 @@ fn epochs(steps: &mut impl BatchSteps, deal: &Deal) -> Vec<Vec<u64>> {
             steps.settle(rows).unwrap();
         }
         let now = if ftrl { past + rows } else { 0.0 };
-        found.push(steps.vector(now).unwrap().into_iter().map(f64::to_bits).collect());
+        let (vector, state) = (steps.vector(now).unwrap(), steps.state().unwrap());
+        steps.restore(&BatchState { others: vec![[0.0; 3]; state.others.len()], ..BatchState::default() }).unwrap();
+        steps.restore(&state).unwrap();
+        found.push((vector.into_iter().map(f64::to_bits).collect(), state));
     }
     found
 }
 
-fn by_batches<S: Stored, P: Place>(passes: &Passes<'_, '_, '_>, deal: &Deal, division: Division) -> Vec<Vec<u64>> {
+fn by_batches<S: Stored, P: Place>(passes: &Passes<'_, '_, '_>, deal: &Deal, division: Division) -> Vec<(Vec<u64>, BatchState)> {
     epochs(&mut Batches::<S, P>::new(passes, deal, division).unwrap(), deal)
 }
 

@@ -347,6 +347,10 @@ impl PassSteps for FailingPasses<'_, '_, '_, '_> {
         step()?;
         self.0.advance(out, from, by)
     }
+    fn write(&self, numbers: Cow<'_, [f64]>) -> Result<Vec<f64>> {
+        step()?;
+        self.0.write(numbers)
+    }
     fn read<'r>(&self, rows: &'r Vec<f64>) -> Result<Cow<'r, [f64]>> {
         step()?;
         self.0.read(rows)

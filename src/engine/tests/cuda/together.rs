@@ -176,7 +176,8 @@ fn trees_of_a_forest_may_grow_on_the_gpus_of_several_processes() {
                 let rank = own.collective.rank() as u32;
                 let params = core_forest::ForestParams { n_threads: Some(1 + rank % 2), device: "cuda".into(), ..params.clone() };
                 let devices = TreeShares::new(&vec![Some(0); 1 + rank as usize % 2]);
-                core_forest::fit_together(&input, &params, own, &devices, &Quiet).map(|forest| forest.to_bytes())
+                core_forest::fit_with(&input, &params, &core_forest::FitOptions { own: Some(own), ..Default::default() }, &devices, &Quiet)
+                    .map(|forest| forest.to_bytes())
             });
             for made in made {
                 assert!(made.unwrap_or_else(|e| panic!("{e}")) == whole, "{rows} rows in {ends:?}: other bytes under {params:?}");
@@ -203,7 +204,8 @@ fn rows_of_a_linear_fit_may_lie_on_several_gpus() {
                 let rank = own.collective.rank();
                 let params = core_linear::LinearParams { n_threads: Some(1 + rank as u32 % 2), ..params.clone() };
                 let devices = PassShares(vec![Some(0); 1 + (rank + seed as usize) % 3]);
-                core_linear::fit_together(&of_own(&table, &own.range()), &params, own, &devices, &Quiet).map(|model| model.to_bytes())
+                let options = core_linear::FitOptions { own: Some(own), ..Default::default() };
+                core_linear::fit_with(&of_own(&table, &own.range()), &params, &options, &devices, &Quiet).map(|model| model.to_bytes())
             });
             same[world] += equal_models(made, &whole, &format!("seed {seed}, {ends:?}, {params:?}"));
         }

@@ -62,6 +62,7 @@ mod forest {
     mod envelope;
     mod fit;
     mod grow;
+    mod snapshots;
     mod together;
 }
 
@@ -71,5 +72,6 @@ mod linear {
     mod kept_rows;
     mod lbfgs;
     mod problem;
+    mod snapshots;
     mod together;
 }

@@ -1,7 +1,7 @@
 //! Forests of one leaf, for tables in which no tree can split.
 
 use super::fixed_point::fixed_weights;
-use super::{check_counts, resolve_criterion};
+use super::{check_counts, columns_of, resolve_criterion};
 use crate::dataset::labels::Labels;
 use crate::dataset::training::Training;
 use crate::dataset::{self, checks, target};
@@ -42,6 +42,7 @@ pub fn constant(input: &Input<'_>, params: &ForestParams) -> Result<Forest> {
     let table = input.table();
     checks::check_one_target(&table, "fit_forest")?;
     checks::check_columns(&table)?;
+    params.check_features(&columns_of(&table))?;
     ThreadPool::new(1)?.enter(|| constant_on(&table, params))
 }
 
@@ -66,7 +67,7 @@ fn constant_on(table: &dataset::Input<'_>, params: &ForestParams) -> Result<Fore
     }
     let counted = (0..rows).filter(|row| weight_of(*row) > 0).count().min(u32::MAX as usize) as u32;
     Ok(Forest {
-        params: params.recorded(),
+        params: params.kept(),
         criterion,
         target: table.target_name.clone(),
         features: unasked(table),

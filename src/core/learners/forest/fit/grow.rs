@@ -2,7 +2,7 @@
 //! of bag, and the forest that they become.
 
 use crate::collective::pulse::with_pulse;
-use crate::dataset;
+use crate::dataset::{self, Snapshots};
 use crate::device::Place;
 use crate::error::{Error, Result};
 use crate::learners::forest::codes::{Code, Meaning, Rank, View};
@@ -10,6 +10,7 @@ use crate::learners::forest::growing::{GrowingTree, borders_used};
 use crate::learners::forest::impurity::Impurity;
 use crate::learners::forest::oob::{self, Truth, Walker};
 use crate::learners::forest::params::{Criterion, Splitter};
+use crate::learners::forest::snapshot::{KeptTrees, TreeShape};
 use crate::learners::forest::steps::{ForestDevices, ForestWork, GrowTree, GrowerTask, Limits, Targets};
 use crate::learners::forest::table::{self, CodeTable, FeatureRows};
 use crate::learners::forest::together::{self, Measured};
@@ -19,6 +20,7 @@ use crate::model::Feature;
 use crate::parallel::thread_pool::ThreadPool;
 use crate::provenance::Provenance;
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -29,6 +31,8 @@ pub(super) struct ForestFit<'a, 'c, D> {
     pub(super) params: &'a ForestParams,
     /// Where the rows of the numeric features are.
     pub(super) rows: FeatureRows<'a>,
+    /// Where trees are kept.
+    pub(super) snapshots: Option<&'a dyn Snapshots>,
     pub(super) criterion: Criterion,
     pub(super) devices: &'a D,
     pub(super) monitor: &'a dyn Monitor,
@@ -44,10 +48,15 @@ struct Growing<'a, K, C, G> {
     interrupted: &'a (dyn Fn() -> bool + Sync),
 }
 
-/// The trees of a forest, and each feature's permutation importance.
-struct GrownForest {
-    parts: Vec<GrowingTree>,
-    permutation: Option<Vec<f64>>,
+/// What the growing trees of a forest are measured on, and who is told of them.
+#[derive(Clone, Copy)]
+struct Measuring<'a> {
+    truth: &'a Truth<'a>,
+    /// To which predictions of rows out of bag are to be added.
+    sums: Option<&'a oob::PredictionSums>,
+    /// Of this process, the trees that were done before, and all.
+    done: u32,
+    all: u32,
 }
 
 impl<D: ForestDevices> ForestFit<'_, '_, D> {
@@ -84,7 +93,8 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         let _reserved = self.reserve(self.table_bytes(growing, truth.outputs()))?;
         match self.params.splitter {
             Splitter::Histogram => {
-                let table = table::binned(self.pool, self.table, &self.rows, &self.params.border_params(), interrupted)?;
+                let table =
+                    table::binned(self.pool, self.table, &self.rows, &self.params.border_params(&self.table.features), interrupted)?;
                 self.grow(kind, targets, &truth, unit, table, place, interrupted)
             }
             Splitter::Exact => {
@@ -135,29 +145,25 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         memory::reserve(&format!("a forest of {rows} rows and {features} features by {threads} thread{s}"), bytes, less)
     }
 
-    /// The trees that this process grows, where a GPU is to grow them and has the memory; `sums`: what rows out of bag are predicted, where they are.
+    /// The trees of these numbers, where a GPU is to grow them and has the memory; `sums`: what rows out of bag are predicted, where they are.
     fn on_gpu<C: Code>(
         &self,
-        place: Place,
+        place: &Place,
         targets: Targets<'_>,
-        view: View<'_, C>,
+        (view, trees): (View<'_, C>, Range<u32>),
         sums: Option<&mut oob::PredictionSums>,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Option<Vec<GrowingTree>>> {
-        if matches!(place, Place::Cpu(_)) {
-            return Ok(None);
-        }
         let limits = self.limits(view.features.len(), self.table.target.labels().is_some());
         let oob = sums.as_ref().map(|s| s.units());
         let (pool, criterion, params) = (self.pool, self.criterion, self.params);
-        let trees = together::own_trees(&self.rows.own, params.trees);
         let trees = trees.start as usize..trees.end as usize;
         let grown = with_pulse(self.rows.own.collective, |lost| {
             let interrupted = &|| lost() || interrupted();
-            self.devices.grow(&place, &ForestWork { pool, view, targets, criterion, limits, params, trees, oob, interrupted })
+            self.devices.grow(place, &ForestWork { pool, view, targets, criterion, limits, params, trees, oob, interrupted })
         })?;
         if let (Some(sums), Some(made)) = (sums, grown.as_ref().and_then(|grown| grown.sums.as_ref())) {
-            sums.take(made);
+            sums.add_made(made);
         }
         Ok(grown.map(|grown| grown.parts))
     }
@@ -189,21 +195,55 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         place: Place,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Forest> {
-        let asked_gpu = matches!(place, Place::Gpu(..));
         let mut sums = self.params.oob().then(|| oob::PredictionSums::new(self.table.target.rows(), truth)).transpose()?;
-        let ready = self.on_gpu(place, targets, self.view(&table), sums.as_mut(), interrupted)?;
-        let predicted = ready.is_some();
-        if asked_gpu && !predicted {
-            drop(self.reserve(self.growing_bytes(kind))?);
-        }
-        // Trees on the CPU read bins by rows, and so does who measures shuffled features.
-        if self.params.splitter == Splitter::Histogram && (!predicted || self.params.permutation_importance) {
-            table.add_rows(self.pool, self.table.target.rows())?;
+        let kept = KeptTrees::new(self.snapshots, (self.pool, self.params, self.rows.own), self.table, &table)?;
+        let mut grown = {
+            let (features, sums) = (table.features.as_slice(), sums.as_ref());
+            let classes = self.table.target.labels().map(|_| truth.outputs());
+            let grown =
+                kept.restored(&TreeShape { features, classes, sums, permutation_importance: self.params.permutation_importance })?;
+            if let Some(sums) = sums {
+                self.predict_again(kind, self.view(&table), &grown, sums, interrupted)?;
+            }
+            grown
+        };
+        let parts = kept.parts(grown.len() as u32);
+        let mut done = kept.own_trees(0..grown.len() as u32).len() as u32;
+        let all = done + parts.iter().map(|trees| kept.own_trees(trees.clone()).len() as u32).sum::<u32>();
+        let mut place = Some(place).filter(|place| matches!(place, Place::Gpu(..)));
+        for trees in parts {
+            let own = kept.own_trees(trees.clone());
+            let ready = match &place {
+                Some(place) => self.on_gpu(place, targets, (self.view(&table), own.clone()), sums.as_mut(), interrupted)?,
+                None => None,
+            };
+            let predicted = ready.is_some();
+            if place.is_some() && !predicted {
+                drop(self.reserve(self.growing_bytes(kind))?);
+                place = None;
+            }
+            // Trees on the CPU read bins by rows, and so does who measures shuffled features.
+            let reads_rows = self.params.splitter == Splitter::Histogram && (!predicted || self.params.permutation_importance);
+            if reads_rows && table.by_row.is_empty() {
+                table.add_rows(self.pool, self.table.target.rows())?;
+            }
+            let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
+            let measuring = Measuring { truth, sums: sums.as_ref().filter(|_| !predicted), done, all };
+            let view = self.view(&table);
+            let made = with_pulse(self.rows.own.collective, |lost| {
+                self.own_trees(kind, measuring, view, (own.clone(), &ready), &|| lost() || interrupted())
+            })?;
+            done += own.len() as u32;
+            grown.extend(together::gather_trees(&self.rows.own, made, trees, view.features)?);
+            kept.keep(&grown)?;
         }
         let (view, table) = (self.view(&table), &table);
-        let ready: Vec<Mutex<Option<GrowingTree>>> = ready.into_iter().flatten().map(|part| Mutex::new(Some(part))).collect();
-        let open = sums.as_ref().filter(|_| !predicted);
-        let GrownForest { parts, permutation } = self.trees(kind, truth, view, &ready, open, interrupted)?;
+        let (parts, measured): (Vec<GrowingTree>, Vec<Option<Vec<f64>>>) = grown.into_iter().unzip();
+        let permutation = self.params.permutation_importance.then(|| {
+            let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
+            let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
+            (0..view.features.len()).map(mean).collect()
+        });
         if let (Some(sums), false) = (&mut sums, self.rows.own.is_whole()) {
             sums.add_others(self.rows.own.collective)?;
         }
@@ -222,7 +262,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             },
         };
         let forest = Forest {
-            params: self.params.recorded(),
+            params: self.params.kept(),
             criterion: self.criterion,
             target: self.table.target_name.clone(),
             features: borders.into_iter().enumerate().map(feature).collect(),
@@ -236,44 +276,56 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             permutation,
             provenance: Provenance::default(),
         };
-        if !self.rows.own.is_whole() {
-            // What others have grown is held to what bytes are.
+        if !self.rows.own.is_whole() || self.snapshots.is_some() {
+            // What others have grown, or kept, is held to what bytes are.
             forest.validate()?;
         }
         Ok(forest)
     }
 
-    /// Trees by all threads: each takes the next tree, and helps with the nodes of the last ones; those of other processes come from there.
-    /// Trees of this process that are `ready` are only measured. `sums`: to which rows out of bag are to be added.
-    fn trees<K: Impurity, C: Code>(
+    /// Adds to `sums` what the trees that are there already say of rows out of bag: each process what its share of them says.
+    fn predict_again<K: Impurity, C: Code>(
         &self,
         kind: &K,
-        truth: &Truth<'_>,
         view: View<'_, C>,
-        ready: &[Mutex<Option<GrowingTree>>],
-        sums: Option<&oob::PredictionSums>,
+        trees: &[Measured],
+        sums: &oob::PredictionSums,
         asked_to_stop: &(dyn Fn() -> bool + Sync),
-    ) -> Result<GrownForest> {
-        let grown =
-            with_pulse(self.rows.own.collective, |lost| self.own_trees(kind, truth, view, ready, sums, &|| lost() || asked_to_stop()))?;
-        let grown = together::gather_trees(&self.rows.own, grown, self.params.trees, view.features)?;
-        let (parts, measured): (Vec<GrowingTree>, Vec<Option<Vec<f64>>>) = grown.into_iter().unzip();
-        let permutation = self.params.permutation_importance.then(|| {
-            let known: Vec<&Vec<f64>> = measured.iter().flatten().collect();
-            let mean = |f: usize| known.iter().map(|m| m[f]).sum::<f64>() / known.len().max(1) as f64;
-            (0..view.features.len()).map(mean).collect()
-        });
-        Ok(GrownForest { parts, permutation })
+    ) -> Result<()> {
+        let own = together::own_trees(&self.rows.own, 0..trees.len() as u32);
+        let predict = |tree: u32| {
+            let (part, _) = &trees[tree as usize];
+            let left_out = left_out(&self.counts(kind, view.stride, tree));
+            sums.check_memory(part)?;
+            sums.add(&Walker::new(&view, part), part, &left_out, tree);
+            Ok(())
+        };
+        with_pulse(self.rows.own.collective, |lost| {
+            let one =
+                |(): &mut (), i: usize| if lost() || asked_to_stop() { Err(Error::Interrupted) } else { predict(own.start + i as u32) };
+            self.pool.deal(own.len(), || (), one).into_iter().collect()
+        })
     }
 
-    /// The trees that this process grows, in their order.
+    /// How often each of `rows` rows counts in a tree.
+    fn counts<K: Impurity>(&self, kind: &K, rows: usize, tree: u32) -> Vec<u16> {
+        let mut counts = bootstrap::counts(self.params.bootstrap, rows, self.params.seed, tree);
+        let weighs = |row: usize| counts[row] > 0 && kind.entry(row as u32, 1).is_some();
+        if !(0..rows).any(weighs) {
+            // No row that weighs anything was drawn: all of them count, and none is left out.
+            counts.fill(1);
+        }
+        counts
+    }
+
+    /// The trees of these numbers in their order, by all threads: each takes the next tree, and helps with the nodes of the last ones. Those that
+    /// are ready are only measured.
     fn own_trees<K: Impurity, C: Code>(
         &self,
         kind: &K,
-        truth: &Truth<'_>,
+        measuring: Measuring<'_>,
         view: View<'_, C>,
-        ready: &[Mutex<Option<GrowingTree>>],
-        sums: Option<&oob::PredictionSums>,
+        (trees, ready): (Range<u32>, &[Mutex<Option<GrowingTree>>]),
         asked_to_stop: &(dyn Fn() -> bool + Sync),
     ) -> Result<Vec<Measured>> {
         let stop = AtomicBool::new(false);
@@ -283,22 +335,21 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
             }
             stop.load(Ordering::Relaxed)
         };
-        let trees = together::own_trees(&self.rows.own, self.params.trees);
-        let limits = self.limits(view.features.len(), matches!(truth, Truth::Classes(..)));
+        let limits = self.limits(view.features.len(), matches!(measuring.truth, Truth::Classes(..)));
         let parallel = self.pool.size() > 1;
         let grower = self.devices.grower(GrowerTask { kind, view, limits, parallel, interrupted: &interrupted });
         let growing = Growing { grower: &grower, kind, view, interrupted: &interrupted };
-        let (next, done) = (AtomicUsize::new(0), Mutex::new(0));
+        let (next, done) = (AtomicUsize::new(0), Mutex::new(measuring.done));
         let shares = self.pool.each(|_| {
             let (mut mine, mut buffers) = (vec![], (vec![], vec![]));
             loop {
                 let at = next.fetch_add(1, Ordering::Relaxed);
                 let Some(tree) = trees.clone().nth(at) else { return Ok(mine) };
                 let ready = ready.get(at).and_then(|part| part.lock().unwrap_or_else(PoisonError::into_inner).take());
-                mine.push((tree, self.tree(&growing, truth, sums, tree, ready, &mut buffers)?));
+                mine.push((tree, self.tree(&growing, measuring, tree, ready, &mut buffers)?));
                 let mut done = done.lock().unwrap_or_else(PoisonError::into_inner);
                 *done += 1;
-                self.monitor.round(*done, trees.len() as u32, None);
+                self.monitor.round(*done, measuring.all, None);
             }
         });
         let mut grown: Vec<(u32, Measured)> = shares.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
@@ -310,24 +361,18 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
     fn tree<K: Impurity, C: Code>(
         &self,
         growing: &Growing<'_, K, C, impl GrowTree<K>>,
-        truth: &Truth<'_>,
-        sums: Option<&oob::PredictionSums>,
+        Measuring { truth, sums, .. }: Measuring<'_>,
         tree: u32,
         ready: Option<GrowingTree>,
         buffers: &mut (Vec<K::Entry>, Vec<K::Entry>),
     ) -> Result<Measured> {
-        let (params, n) = (self.params, growing.view.stride);
+        let params = self.params;
         let measured = sums.is_some() || params.permutation_importance;
         let part = match ready {
             Some(part) if !measured => return Ok((part, None)),
             ready => ready,
         };
-        let mut counts = bootstrap::counts(params.bootstrap, n, params.seed, tree);
-        let weighs = |row: usize| counts[row] > 0 && growing.kind.entry(row as u32, 1).is_some();
-        if !(0..n).any(weighs) {
-            // No row that weighs anything was drawn: all of them count, and none is left out.
-            counts.fill(1);
-        }
+        let counts = self.counts(growing.kind, growing.view.stride, tree);
         let part = match part {
             Some(part) => part,
             None => growing.grower.grow(&counts, params.seed, tree, buffers)?,
@@ -335,7 +380,7 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         if !measured {
             return Ok((part, None));
         }
-        let left_out: Vec<u32> = (0..n as u32).filter(|row| counts[*row as usize] == 0).collect();
+        let left_out = left_out(&counts);
         let walker = Walker::new(&growing.view, &part);
         if let Some(sums) = sums {
             sums.check_memory(&part)?;
@@ -350,6 +395,11 @@ impl<D: ForestDevices> ForestFit<'_, '_, D> {
         }
         Ok((part, measured))
     }
+}
+
+/// The rows that count nothing.
+fn left_out(counts: &[u16]) -> Vec<u32> {
+    (0..counts.len() as u32).filter(|row| counts[*row as usize] == 0).collect()
 }
 
 /// Which features splits ask about.

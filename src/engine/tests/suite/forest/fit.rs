@@ -334,6 +334,7 @@ fn bad_input_is_refused_by_name() {
         (json!({ "bootstrap": false, "permutation_importance": true }), "out of bag"),
         (json!({ "trees": 0 }), "between 1"),
         (json!({ "bins": 257 }), "between 2 and 256"),
+        (json!({ "bins": { "x0": 257 } }), "`bins`: 257 for `x0` is not between 2 and 256"),
         (json!({ "min_gain": -1.0 }), "zero or a positive"),
         (json!({ "depth": 0 }), "at least 1"),
         (json!({ "leaves": 1 }), "at least 2"),
@@ -430,4 +431,29 @@ fn what_cannot_fit_is_an_error_before_it_is_tried() {
             assert!(e.to_string().contains(part), "{part}: {e}");
         }
     }
+}
+
+/// Proves that features have as many bins as they are given, the others as many as ever; that the same number for each is that number for all; and
+/// that forests of such features have bytes of their own, and others those that they had.
+#[test]
+fn features_may_have_bins_of_their_own() {
+    let table = awkward_table(&mut Dice::new(9), 900, 3, 0, false);
+    let fit = |bins: serde_json::Value| grow(&table, &params(json!({ "trees": 12, "bins": bins, "max_features": "all" })));
+    let same = |n: u32| (0..4).map(|f| (format!("x{f}"), n)).collect::<std::collections::BTreeMap<_, _>>();
+    let borders = |forest: &Forest| forest.features.iter().map(|f| f.borders.len()).collect::<Vec<_>>();
+    let (plain, own) = (fit(json!(255)), fit(json!({ "x0": 2, "x3": 4 })));
+    assert!(borders(&own)[0] <= 1 && borders(&own)[3] <= 3, "{:?}", borders(&own));
+    assert_eq!(
+        borders(&own)[1..3].iter().map(|n| *n > 3).collect::<Vec<_>>(),
+        borders(&plain)[1..3].iter().map(|n| *n > 3).collect::<Vec<_>>()
+    );
+    assert_eq!(own.params.to_json()["bins"], json!({ "x0": 2, "x3": 4 }));
+    assert!(fit(json!({})).to_bytes() == plain.to_bytes());
+    assert_eq!(fit(json!(same(7))).trees, fit(json!(7)).trees);
+    let version = |forest: &Forest| u32::from_le_bytes(forest.to_bytes()[8..12].try_into().expect("four bytes"));
+    assert_eq!((version(&own), version(&fit(json!(7)))), (7, 1));
+    assert_eq!(Forest::from_bytes(&own.to_bytes()).expect("a forest"), own);
+    assert_eq!(Forest::from_json(&own.to_json()).expect("a forest"), own);
+    let told = |bins: serde_json::Value| try_grow(&table, &params(json!({ "trees": 1, "bins": bins }))).expect_err("no such").to_string();
+    assert_eq!(told(json!({ "x9": 3 })), "parameter `bins`: there is no feature `x9`; did you mean `x0`?");
 }

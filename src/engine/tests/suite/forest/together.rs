@@ -36,7 +36,7 @@ impl Drawn {
             "trees": pick(&[json!(1), json!(3), json!(7), json!(12)]), "splitter": splitter, "bootstrap": bootstrap, "seed": seed,
             "depth": pick(&[Value::Null, json!(1), json!(6)]), "leaves": pick(&[Value::Null, Value::Null, json!(2), json!(30)]),
             "max_features": pick(&[Value::Null, json!(1), json!("all")]), "min_data_in_leaf": pick(&[json!(1), json!(5)]),
-            "bins": pick(&[json!(255), json!(256), json!(8)]), "border_sample": pick(&[json!(200_000), json!(500)]),
+            "bins": pick(&[json!(255), json!(256), json!(8), json!({ "x0": 3 }), json!({ "x0": 256, "x1": 2 })]), "border_sample": pick(&[json!(200_000), json!(500)]),
         });
         if bootstrap != json!(false) {
             given["permutation_importance"] = pick(&[json!(false), json!(true)]);
@@ -90,7 +90,7 @@ fn category(i: usize, rows: usize, dice: &mut Dice) -> CategoryColumn {
 }
 
 /// Returns the table as a process has it: all of its target and categories, and the numbers of its own rows.
-fn of_own<'a>(input: &Input<'a>, rows: &Range<usize>) -> Input<'a> {
+pub fn of_own<'a>(input: &Input<'a>, rows: &Range<usize>) -> Input<'a> {
     Input {
         features: own_columns(&input.features, rows),
         target: input.target.clone(),
