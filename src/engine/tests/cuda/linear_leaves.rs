@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use taiga_core::learners::boosting as core;
-use taiga_engine::collective::{Collective, local};
+use taiga_engine::collective::local;
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::Quiet;
 use taiga_engine::learners::boosting::model::Model;
@@ -28,7 +28,7 @@ fn random_fits_with_linear_leaves() {
         let on = |device: &str, rounds: u32| BoostingParams { device: device.into(), rounds: Some(rounds), ..case.with_linear_leaves() };
         let models = ["cpu", "cuda"].map(|device| fit(&input, &on(device, 5), &Quiet).map_err(|error| error.to_string()));
         let bytes = models.each_ref().map(|model| model.as_ref().map(Model::to_bytes));
-        assert!(bytes[0] == bytes[1], "seed {seed}: {:?} {:?}; {:?}", bytes[0].err(), bytes[1].err(), on("cuda", 5));
+        assert!(bytes[0] == bytes[1], "seed {seed}: {:?} {:?}; {:?}", bytes[0].as_ref().err(), bytes[1].as_ref().err(), on("cuda", 5));
         let Ok(whole) = &models[0] else { continue };
         fitted += 1;
         functions += usize::from(!whole.linear.is_empty());
