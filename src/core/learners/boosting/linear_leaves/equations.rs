@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn blocks_may_be_added_in_any_order() {
         let rows = 5_000;
-        let values: Vec<[f64; 2]> = (0..rows).map(|row| [f64::from(row * 7919 % 1_001) / 1_001.0 - 0.5, f64::from(row % 13) / 13.0]).collect();
+        let values: Vec<[f64; 2]> =
+            (0..rows).map(|row| [f64::from(row * 7919 % 1_001) / 1_001.0 - 0.5, f64::from(row % 13) / 13.0]).collect();
         let gradient = |row: usize| ((row * 31 % 97) as f32 - 40.0) * 1e3;
         let hessian = |row: usize| 1e-3 + (row % 5) as f32;
         let columns = |first| LeafColumns { slots: vec![0, 1], origins: vec![0.0; 2], scales: vec![1.0; 2], first };
@@ -341,9 +342,8 @@ mod tests {
         let of_blocks = |blocks: &mut dyn Iterator<Item = usize>| {
             let mut sums = BlockSums::new(&leaves, &units, 2 * sums_of(2));
             for block in blocks {
-                for row in block * RowShard::BLOCK..((block + 1) * RowShard::BLOCK).min(rows as usize) {
-                    sums.add(1 + row % 3 % 2, &values[row], f64::from(gradient(row)), f64::from(hessian(row)));
-                }
+                let own = block * RowShard::BLOCK..((block + 1) * RowShard::BLOCK).min(rows as usize);
+                own.for_each(|row| sums.add(1 + row % 3 % 2, &values[row], f64::from(gradient(row)), f64::from(hessian(row))));
                 sums.end_block();
             }
             sums.into_equations()
