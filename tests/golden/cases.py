@@ -184,6 +184,12 @@ def gbdt() -> Cases:
         for rows in [120, 500, 70_000]:
             cases[f"gbdt-{policy}-rows-{rows}"] = _gbdt(rows, "number", NUMBERS, rounds=3, **more)
             cases[f"gbdt-{policy}-classes-{rows}"] = _gbdt(rows, "text", NUMBERS, rounds=2, **more)
+        leaf: dict[str, object] = {"leaf": "linear", **more}
+        cases[f"gbdt-{policy}-linear-leaves"] = _gbdt(
+            1500, "number", [*NUMBERS, *TEXTS], eval="held", weight="w", **leaf
+        )
+        cases[f"gbdt-{policy}-linear-leaves-classes"] = _gbdt(2000, "text", NUMBERS, linear_l2=0.5, **leaf)
+        cases[f"gbdt-{policy}-linear-leaves-many"] = _gbdt(70_000, "binary", NUMBERS, row_sample="goss", **leaf)
         extras: dict[str, dict[str, object]] = {
             "monotone": {"monotone": {"a": 1, "b": -1}},
             "interaction": {"interaction": [["a", "b"], ["c", "d", "i"]]},

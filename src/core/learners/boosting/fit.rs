@@ -179,7 +179,8 @@ impl CheckedTarget {
         linear_leaves::check(params, raw_loss.as_ref())?;
         ordered::check(params, raw_loss.as_ref(), kind.name())?;
         let shares_trees = params.shares_trees(raw_loss.as_ref())?;
-        let reserved = needed::reserve(pool, input, params, outputs, here, options.spill().is_some())?;
+        let own = options.own_rows(input.target.rows()).count;
+        let reserved = needed::reserve(pool, input, params, outputs, (here, options.spill().is_some()), own)?;
         let values = target::target_numbers(input, options.spill(), &|y| raw_loss.check_target(y))?;
         checks::check_positive(&input.target, params.positive.as_ref())?;
         check_class_weight(params, classes > 0)?;

@@ -30,8 +30,9 @@ fn questions(input: &Input<'_>, params: &BoostingParams) -> u64 {
 }
 
 /// Returns bytes of what stands at the same time, at the least: while targets and scores are made, and where the CPU is asked
-/// for, while its threads take their rows (`here`). `spilled`: the target's numbers, and what threads take, lie in files.
-fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, here: bool, spilled: bool) -> u64 {
+/// for, while its threads take their rows (`here`). `spilled`: the target's numbers, and what threads take, lie in files. `own`: the rows that this
+/// process has of all.
+fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs: u64, (here, spilled): (bool, bool), own: u64) -> u64 {
     let rows = input.target.rows() as u64;
     let sets = sets(input, params);
     let measured = if params.measures_training() { rows } else { input.held_out_rows() as u64 };
@@ -46,7 +47,7 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
     let pieces = if params.is_ordered() { 4 + 2 * sets } else { 0 };
     let stays = product(&[rows, questions(input, params) + orders + times + pieces + if any { 5 } else { 0 }]);
     // Each row's leaf, its derivatives twice and its value twice, where leaves are functions of rows.
-    let functions = if params.has_linear_leaves() { product(&[rows, 2 + 16 + 8]) } else { 0 };
+    let functions = if params.has_linear_leaves() { product(&[own, 2 + 16 + 8]) } else { 0 };
     let watched = product(&[measured, 16 + 16 * outputs]);
     // The first of several sets of scores is copied before it is dropped.
     let copied = if sets > 1 { 4 * outputs } else { 0 };
@@ -78,8 +79,8 @@ pub fn reserve(
     input: &Input<'_>,
     params: &BoostingParams,
     outputs: usize,
-    here: bool,
-    spilled: bool,
+    (here, spilled): (bool, bool),
+    own: usize,
 ) -> Result<Reservation> {
     let (rows, features, sets) = (input.target.rows(), input.features.len(), sets(input, params));
     let classes = match (outputs, input.target.several().len()) {
@@ -96,7 +97,7 @@ pub fn reserve(
     };
     memory::reserve(
         &format!("a fit of {rows} rows and {features} features{classes}{orders}"),
-        bytes(pool, input, params, outputs as u64, here, spilled),
+        bytes(pool, input, params, outputs as u64, (here, spilled), own as u64),
         less,
     )
 }

@@ -328,6 +328,41 @@ mod tests {
         }
     }
 
+    /// Proves that blocks may be added in any order, and that their sums are those of all rows by the definition.
+    #[test]
+    fn blocks_may_be_added_in_any_order() {
+        let rows = 5_000;
+        let values: Vec<[f64; 2]> =
+            (0..rows).map(|row| [f64::from(row * 7919 % 1_001) / 1_001.0 - 0.5, f64::from(row % 13) / 13.0]).collect();
+        let gradient = |row: usize| ((row * 31 % 97) as f32 - 40.0) * 1e3;
+        let hessian = |row: usize| 1e-3 + (row % 5) as f32;
+        let columns = |first| LeafColumns { slots: vec![0, 1], origins: vec![0.0; 2], scales: vec![1.0; 2], first };
+        let leaves = [LeafColumns::default(), columns(0), columns(sums_of(2))];
+        let units = Units::new(rows as usize, 60e3, 4.001);
+        let of_blocks = |blocks: &mut dyn Iterator<Item = usize>| {
+            let mut sums = BlockSums::new(&leaves, &units, 2 * sums_of(2));
+            for block in blocks {
+                let own = block * RowShard::BLOCK..((block + 1) * RowShard::BLOCK).min(rows as usize);
+                own.for_each(|row| sums.add(1 + row % 3 % 2, &values[row], f64::from(gradient(row)), f64::from(hessian(row))));
+                sums.end_block();
+            }
+            sums.into_equations()
+        };
+        let all = of_blocks(&mut (0..5));
+        assert_eq!(of_blocks(&mut (0..5).rev()), all);
+        let mut parts = of_blocks(&mut [4, 1].into_iter());
+        parts.merge(&of_blocks(&mut [0, 2, 3].into_iter()));
+        assert_eq!(parts, all);
+        for leaf in [1, 2] {
+            let mut naive = vec![0.0; sums_of(2)];
+            let own = (0..rows as usize).filter(|row| 1 + row % 3 % 2 == leaf);
+            own.clone().for_each(|row| add(&mut naive, &values[row], f64::from(gradient(row)), f64::from(hessian(row))));
+            assert_eq!(all.counts[leaf], own.count() as i64);
+            let told = units.sums(2, &all.numbers[leaves[leaf].first..][..sums_of(2)]);
+            assert!(told.iter().zip(&naive).all(|(a, b)| (a - b).abs() <= 1e-12 * b.abs().max(1.0)), "{told:?} {naive:?}");
+        }
+    }
+
     /// Proves that what is far below the largest values keeps its digits.
     #[test]
     fn small_sums_keep_their_digits() {

@@ -91,9 +91,9 @@ fn first_rows(reader: &Reader<'_>, rows: &LeafRows, leaves: &[LeafColumns], rang
     let mut missing = leaves.iter().filter(|leaf| !leaf.slots.is_empty()).count();
     let mut found: Vec<Option<Vec<f64>>> = vec![None; leaves.len()];
     reader.blocks(range, |start, n, values| {
-        for row in 0..n {
-            let leaf = rows.leaf[start + row] as usize;
-            if rows.hessian[start + row] <= 0.0 || leaves[leaf].slots.is_empty() || found[leaf].is_some() {
+        for (row, (leaf, hessian)) in rows.leaf[start..start + n].iter().zip(&rows.hessian[start..]).enumerate() {
+            let leaf = *leaf as usize;
+            if *hessian <= 0.0 || leaves[leaf].slots.is_empty() || found[leaf].is_some() {
                 continue;
             }
             let own = leaves[leaf].slots.iter().map(|slot| values[*slot][row]);

@@ -143,6 +143,49 @@ fn leaves_are_the_least_squares_of_their_rows() {
     }
 }
 
+/// Proves that functions keep their digits where the values of a leaf lie close together, far from 0, and where others of the column lie far from
+/// them: by least squares of columns that are centred and of variance 1.
+#[test]
+fn values_that_lie_close_together_keep_their_digits() {
+    let mut dice = Dice::new(21);
+    let rows = 4_000;
+    let seconds: Vec<f64> = (0..rows).map(|_| if dice.chance(0.05) { 0.0 } else { 1.7e9 + 3_600.0 * dice.unit() }).collect();
+    let sizes: Vec<f64> = (0..rows).map(|_| (6.0 * dice.normal()).exp()).collect();
+    let far: Vec<f64> = (0..rows).map(|i| if i == 7 { 1e12 } else { dice.normal() }).collect();
+    let y: Vec<f64> =
+        (0..rows).map(|i| (seconds[i] - 1.7e9).max(0.0) / 3_600.0 + sizes[i].ln() / 6.0 + far[i].min(9.0) + 0.3 * dice.normal()).collect();
+    let columns = [seconds, sizes, far];
+    let t = Table::numbers(columns.to_vec(), y.clone());
+    let mut told = 0;
+    for policy in POLICIES {
+        let p = json!({ "rounds": 2, "depth": 4, "policy": policy, "leaf": "linear", "learning_rate": 1, "l2": 0, "min_data_in_leaf": 30 });
+        let model = t.fit(&params(p));
+        let before = raw(&model.clone().into_head(1).unwrap(), &t).remove(0);
+        for leaf in &model.linear {
+            let own: Vec<usize> = (0..rows).filter(|i| naive_leaf(&model.trees[1], &model.features, &row(&t, *i)) == leaf.leaf).collect();
+            let mean = |of: &dyn Fn(usize) -> f64| own.iter().map(|i| of(*i)).sum::<f64>() / own.len() as f64;
+            let of_term = |(feature, coefficient): &(u32, f64)| {
+                let x = &columns[*feature as usize];
+                let middle = mean(&|i| x[i] - x[own[0]]) + x[own[0]];
+                (x, middle, mean(&|i| (x[i] - middle).powi(2)).sqrt(), *coefficient)
+            };
+            let terms: Vec<(&Vec<f64>, f64, f64, f64)> = leaf.terms.iter().map(of_term).collect();
+            let rest = mean(&|i| y[i] - before[i]);
+            let z = |i: usize, k: usize| (terms[k].0[i] - terms[k].1) / terms[k].2;
+            let line = |a: usize| {
+                let pairs = (0..terms.len()).map(|b| mean(&|i| z(i, a) * z(i, b)));
+                pairs.chain([mean(&|i| z(i, a) * (y[i] - before[i] - rest))]).collect()
+            };
+            let wanted = solved((0..terms.len()).map(line).collect());
+            for ((_, _, deviation, coefficient), wanted) in terms.iter().zip(&wanted) {
+                assert!((coefficient * model.scale * deviation - wanted).abs() < 1e-5, "{policy}: {leaf:?}, {coefficient} {wanted}");
+            }
+            told += terms.len();
+        }
+    }
+    assert!(told > 60, "{told}");
+}
+
 /// Proves that straight lines are learned more closely than by numbers, and go on beyond what was seen.
 #[test]
 fn lines_are_learned() {
