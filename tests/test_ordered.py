@@ -87,8 +87,6 @@ def test_bytes_are_the_same_whatever_threads_and_chunks(data: st.DataObject) -> 
     if draw(st.booleans()):
         params |= {"order_by": "time", "permutations": 3}
     features = draw(st.lists(st.sampled_from([*FEATURES, "city"]), min_size=1, max_size=4, unique=True))
-    if "a" in features and draw(st.booleans()):
-        params["monotone"] = {"a": 1}
     expr = tg.fit_gbdt(target, *features, n_threads=1, **params)
     value = df.select(expr).item()
     cut = df.height // 3
@@ -124,6 +122,7 @@ def test_the_parameter_comes_along() -> None:
     [
         ({"loss": "cox"}, '`boosting`: "ordered".*loss="cox"'),
         ({"loss": "lambdarank"}, '`boosting`: "ordered".*loss="lambdarank"'),
+        ({"monotone": {"a": 1}}, '`boosting`: "ordered".*`monotone`'),
         ({"leaf": "linear"}, '`leaf`.*boosting="ordered"'),
         ({"drop_rate": 0.1}, '`drop_rate`.*boosting="dart"'),
         ({"device": "cuda"}, "device|cuda|CUDA"),

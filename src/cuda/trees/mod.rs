@@ -417,7 +417,7 @@ impl TreeSteps for CudaTrees<'_> {
         Some(self)
     }
 
-    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));

@@ -12,8 +12,10 @@
 //! body 2        |                 body                  |                 tail                  |
 //! ```
 //!
-//! The score that a row has as a tail is one that its target has no part in: a tree grows to the gradients there, under one of the permutations.
-//! (Those of piece 0 have the score of body 0, of which they are.) The values that the model keeps are of all rows, at the scores that it gives them.
+//! The score that a row has as a tail is one that its target has no part in. A tree grows under one of the permutations: a split is as good as the values
+//! that bodies give its children are for their tails, which is `-Σ (2 v G + v² H)` over bodies and children, where `v = -T(G_body) / (H_body + l2)` and
+//! `G`, `H` are sums over the rows of the tail. (CatBoost divides the first of both parts by the root of the second, `score_function="Cosine"`, or takes them
+//! so, `"L2"`.) The values that the model keeps are of all rows, at the scores that it gives them.
 //!
 //! A permutation is a set of scores, and the first set is that of the model: so it is where categories have ordered statistics, whose
 //! permutations these are ([`categorical_features`](super::categorical_features)).
@@ -23,7 +25,11 @@ use super::params::{Boosting, BoostingParams};
 use crate::dataset::OwnRows;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
+use crate::params::Problems;
 use std::borrow::Cow;
+
+/// Splits are scored by so many bodies with their tails, or by all where there are fewer: by the last ones, whose tails have fifteen sixteenths of the rows.
+pub const PAIRS: usize = 4;
 
 /// Stands for the piece of a row that does not train.
 pub const NO_PIECE: u8 = u8::MAX;
@@ -123,6 +129,15 @@ pub(super) fn check_options(params: &BoostingParams, options: &FitOptions<'_>) -
 }
 
 impl BoostingParams {
+    /// Adds what does not go with ordered boosting.
+    pub(super) fn check_boosting(&self, problems: &mut Problems) {
+        if self.is_ordered() && self.monotone.values().any(|direction| *direction != 0) {
+            let text = "\"ordered\" does not go with `monotone`: splits are scored by values of several bodies at once, which have no one direction: \
+                        leave one of both out";
+            problems.add(Error::parameter("boosting", text));
+        }
+    }
+
     /// Returns whether trees are grown to gradients at scores that rows have had no part in.
     pub fn is_ordered(&self) -> bool {
         self.boosting == Some(Boosting::Ordered)

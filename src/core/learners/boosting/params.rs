@@ -206,7 +206,7 @@ learner_params! {
         pub learning_rate: Option<f64> = None => Positive,
         /// What becomes of earlier trees while one is fitted, and by which of them rows have their gradients; nothing, and all of them, unless
         /// told otherwise.
-        pub boosting: Option<Boosting> = None,
+        pub boosting: Option<Boosting> = None => By(Self::check_boosting),
         /// The share of the rounds before that `boosting="dart"` fits a round without, 0 to 1; 0.1 unless told.
         pub drop_rate: Option<f64> = None => By(Self::check_drop_rate),
         /// The most rounds that it does without at the same time; 50 unless told.

@@ -141,6 +141,10 @@ pub struct TreeRequest<'a> {
     /// Of a tree that several outputs share, these outputs from `output` on. Then the score of a split is the sum of theirs, the hessian of
     /// [`Sums`] the mean of theirs, and a gradient there is none.
     pub shared: Option<&'a [OutputRules]>,
+    /// Under ordered boosting ([`OrderedSteps`]) what each output that has the tree counts. Then the score of a split is by how much the values that
+    /// the last [`PAIRS`](super::ordered::PAIRS) bodies give the children lower the loss of their tails, and the sums of a node are those of the rows of
+    /// these tails.
+    pub bodies: Option<&'a [OutputRules]>,
     /// The groups that are open beside group 0: their features may split.
     pub groups: &'a [GroupId],
     /// The policy and the limits, where nothing else decides what the tree becomes ([`crate::tree::grow::is_plain`]).

@@ -316,7 +316,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "path_smooth": 12, "row_sample": "mvs" }),
         json!({ "leaf_iterations": 4, "loss": "log_cosh", "row_sample": "goss", "path_smooth": 3 }),
         json!({ "boosting": "ordered", "row_sample": "mvs" }),
-        json!({ "boosting": "ordered", "loss": "mae", "row_sample": "bernoulli", "monotone": { "x1": 1 } }),
+        json!({ "boosting": "ordered", "loss": "mae", "row_sample": "bernoulli", "min_child_weight": 3 }),
         json!({ "boosting": "ordered", "loss": "log_cosh", "leaf_iterations": 2, "permutations": 2, "min_data_in_leaf": 5 }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));

@@ -17,7 +17,7 @@ use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::quantize::borders::borders;
 use taiga_testing::continued::Kept;
-use taiga_testing::naive::{self, Data, Grown, Rules, derivatives};
+use taiga_testing::naive::{self, Data, Grown, Pair, Rules, derivatives};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::{Dice, POLICIES, Table, params, params_with, raw, table};
 
@@ -35,14 +35,19 @@ impl Permuted {
         Permuted { order, bodies }
     }
 
-    /// The score of each row by the largest body that stands wholly before it; of the first row its own.
-    fn scores(&self) -> Vec<f64> {
-        let mut scores = vec![0.0; self.order.len()];
-        for (place, row) in self.order.iter().enumerate() {
-            let body = self.bodies.iter().rev().find(|(rows, _)| *rows <= place).unwrap_or(&self.bodies[0]);
-            scores[*row] = body.1[*row];
-        }
-        scores
+    /// What splits are scored by: the derivatives of the rows of the last four bodies, and of as many behind each, or of those that there are, at the
+    /// body's scores.
+    fn pairs(&self, derivative: &dyn Fn(usize, f64) -> (f64, f64)) -> Vec<Pair> {
+        let last = self.bodies.len().saturating_sub(4);
+        let of_body = |(rows, scores): &(usize, Vec<f64>)| {
+            let of_rows = |own: &[usize]| {
+                let mut all = vec![(0.0, 0.0); self.order.len()];
+                own.iter().for_each(|row| all[*row] = derivative(*row, scores[*row]));
+                all
+            };
+            Pair { body: of_rows(&self.order[..*rows]), tail: of_rows(&self.order[*rows..self.order.len().min(2 * rows)]) }
+        };
+        self.bodies[last..].iter().map(of_body).collect()
     }
 }
 
@@ -108,9 +113,10 @@ fn trees_are_those_of_a_naive_twin() {
         let mut first = None;
         for round in 0..8 {
             let drawn = Random::new(seed, Purpose::TreePermutation, round).u64(0) as usize % permuted.len();
-            let scores = permuted[drawn].scores();
-            let (gradient, hessian): (Vec<f64>, Vec<f64>) = (0..ROWS).map(|row| derivative(row, scores[row])).unzip();
-            let grown = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &hessian }.grow(all.clone(), &rules);
+            let pairs = permuted[drawn].pairs(&derivative);
+            let (gradient, hessian): (Vec<f64>, Vec<f64>) = (0..ROWS).map(|row| derivative(row, own[row])).unzip();
+            let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &hessian, pairs: &pairs };
+            let grown = data.grow(all.clone(), &rules);
             for Permuted { order, bodies } in &mut permuted {
                 bodies.iter_mut().for_each(|(rows, scores)| add(&grown, &rules, 0.5, &order[..*rows], &derivative, scores));
             }
@@ -258,6 +264,8 @@ fn what_does_not_go_with_it_is_told() {
         let error = refused(json!({ "loss": loss }));
         assert!(error.contains("`boosting`: \"ordered\"") && error.contains(&format!("loss=\"{loss}\"")), "{error}");
     }
+    let error = refused(json!({ "monotone": { "x0": 1 } }));
+    assert!(error.contains("`boosting`: \"ordered\"") && error.contains("`monotone`"), "{error}");
     assert!(refused(json!({ "leaf": "linear" })).contains("boosting=\"ordered\""));
     assert!(refused(json!({ "drop_rate": 0.5 })).contains("counts only under boosting=\"dart\""));
     let t = table(300, 1);
