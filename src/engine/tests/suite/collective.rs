@@ -348,6 +348,7 @@ fn several_targets_may_lie_in_any_shard() {
         json!({}),
         json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
         json!({ "loss": "multilabel", "leaf_iterations": 3 }),
+        json!({ "loss": "multilabel", "boosting": "ordered" }),
         json!({ "loss": "mae" }),
         json!({ "row_sample": "mvs" }),
         json!({ "row_sample": "bayesian", "bagging_temperature": 3.0 }),
