@@ -142,7 +142,7 @@ def test_what_goes_on_is_told() -> None:
         df.taiga.fit_gbdt("y", *FEATURES, rounds=2, boosting="ordered", init_model=model)
 
 
-def gains(x: Array, y: Array, order: Array, rounds: int) -> list[float]:
+def gains(x: Array, y: Array, order: npt.NDArray[np.int64], rounds: int) -> list[float]:
     """What trees of one split, `x > 0`, gain by bodies and tails: `learning_rate` 0.5, `l2` 1."""
     rows, sides = len(y), [x == 0, x == 1]
     bodies = [(end, np.zeros(rows)) for end in (2**k for k in range(20)) if end < rows]

@@ -112,7 +112,8 @@ impl RandomFit {
         }
     }
 
-    /// Returns the parameters with ordered boosting, and without what does not go with it, where the loss has it; else those that were drawn.
+    /// Returns the parameters with ordered boosting, and without what does not go with it, where the loss has it; else those that were
+    /// drawn.
     pub fn in_order(&self) -> BoostingParams {
         let name = self.params.loss.name();
         if name == "cox" || RANKING.contains(&name) {

@@ -77,8 +77,8 @@ pub fn output_score(sums: Sums, scales: Scales, rules: &OutputRules, more_l2: f6
     if divisor > 0.0 { rules.importance * (t * t / divisor) } else { 0.0 }
 }
 
-/// Returns the score of a node by a body and its tail: by how much the value that the body's sums give it lowers twice the loss of the tail's rows, times what
-/// the output counts.
+/// Returns the score of a node by a body and its tail: by how much the value that the body's sums give it lowers twice the loss of the
+/// tail's rows, times what the output counts.
 #[inline(always)]
 fn pair_score((body, tail): ((f64, f64), (f64, f64)), l1: f64, l2: f64, importance: f64) -> f64 {
     let gradient = if l1 == 0.0 { body.0 } else { soft_threshold(body.0, l1) };

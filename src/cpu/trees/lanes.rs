@@ -105,8 +105,8 @@ fn is_of_ones(plane: Plane) -> bool {
     matches!(plane, Plane::UnitHessian | Plane::Count)
 }
 
-/// A tree that several outputs share: how the derivatives of each become integers, and what it counts. Under ordered boosting the rows of a body, and those of
-/// its tail, stand for two outputs side by side.
+/// A tree that several outputs share: how the derivatives of each become integers, and what it counts. Under ordered boosting the rows of a
+/// body, and those of its tail, stand for two outputs side by side.
 pub struct SharedTree {
     /// The first output.
     pub first: usize,
@@ -129,8 +129,8 @@ impl SharedTree {
         SharedTree { first, pairs: 0, quantizers, rules: rules.to_vec(), lanes, unit, units: HessianUnits::new(&units) }
     }
 
-    /// Makes the tree of the outputs from `first` on under ordered boosting: of each in turn, `pairs` times a body and its tail, whose quantizers have the
-    /// same planes. `rules`: of each output.
+    /// Makes the tree of the outputs from `first` on under ordered boosting: of each in turn, `pairs` times a body and its tail, whose
+    /// quantizers have the same planes. `rules`: of each output.
     pub fn of_bodies(first: usize, pairs: usize, quantizers: Vec<GradientQuantizer>, rules: &[OutputRules]) -> SharedTree {
         let lanes = Lanes::new(quantizers.len(), &quantizers[0].planes, false);
         let rules: Vec<OutputRules> = rules.iter().flat_map(|rules| vec![*rules; 2 * pairs]).collect();

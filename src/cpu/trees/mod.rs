@@ -226,8 +226,8 @@ impl<'a> CpuTrees<'a> {
     }
 }
 
-/// Returns how many histograms a node has: of each output that shares a tree one, and under ordered boosting one of each body and each tail that splits
-/// are scored by.
+/// Returns how many histograms a node has: of each output that shares a tree one, and under ordered boosting one of each body and each tail
+/// that splits are scored by.
 fn lanes_of(data: &TrainingData<'_>) -> usize {
     data.shared * (2 * data.pieces.bodies.min(PAIRS)).max(1)
 }

@@ -52,7 +52,8 @@ impl OrderedSteps for CpuTrees<'_> {
 }
 
 impl CpuTrees<'_> {
-    /// Begins a tree that is told by bodies and their tails, of the outputs from `first` on that have these `rules`; returns the quantizer of the first.
+    /// Begins a tree that is told by bodies and their tails, of the outputs from `first` on that have these `rules`; returns the quantizer
+    /// of the first.
     pub(super) fn begin_bodies(&mut self, loss: &dyn Loss, first: usize, rules: &[OutputRules]) -> Result<GradientQuantizer> {
         let pairs = read(&self.shards[0]).bodies().min(PAIRS);
         let of_lane = |k: usize| {

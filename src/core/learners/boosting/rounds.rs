@@ -246,8 +246,9 @@ impl Rounds<'_> {
         Ok(self.finished(grown, leaves, output))
     }
 
-    /// Returns the leaves of a tree that has grown under ordered boosting, by the derivatives of all rows at the model's own scores, and values them by
-    /// each body under each permutation: for the outputs that have the tree, from `output` on. `own`: the set of scores that it has grown under.
+    /// Returns the leaves of a tree that has grown under ordered boosting, by the derivatives of all rows at the model's own scores, and
+    /// values them by each body under each permutation: for the outputs that have the tree, from `output` on. `own`: the set of scores that
+    /// it has grown under.
     fn leaves_of_all(
         &self,
         backend: &mut dyn TreeSteps,
@@ -299,8 +300,8 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Returns the values that Newton's steps give the leaves by each body, `[output][body][leaf]`, for `count` outputs from `output` on, which is `first`
-    /// of all sets.
+    /// Returns the values that Newton's steps give the leaves by each body, `[output][body][leaf]`, for `count` outputs from `output` on,
+    /// which is `first` of all sets.
     fn newton_values_of_bodies(
         &self,
         backend: &mut dyn TreeSteps,

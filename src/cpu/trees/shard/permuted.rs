@@ -1,7 +1,7 @@
 //! The rows of a shard in the order of permutations, and the scores that bodies have of them under ordered boosting.
 //!
-//! Rows stand by piece, so that those of a body are the first of them, whose scores lie side by side; the scores of tails are those that trees are grown
-//! to, and stand where the scores of any set do.
+//! Rows stand by piece, so that those of a body are the first of them, whose scores lie side by side; the scores of tails are those that
+//! trees are grown to, and stand where the scores of any set do.
 
 use super::{Shard, target_of};
 use crate::trees::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes};
@@ -134,8 +134,8 @@ impl Shard {
         (gradient, hessian)
     }
 
-    /// Calls `visit(gradients, hessians, leaves, rows)` for blocks of the rows of a body: their derivatives for an output, zeros for those that were
-    /// not drawn, at scores to which the leaves' values are added that are tried.
+    /// Calls `visit(gradients, hessians, leaves, rows)` for blocks of the rows of a body: their derivatives for an output, zeros for those
+    /// that were not drawn, at scores to which the leaves' values are added that are tried.
     fn visit_body(
         &self,
         loss: &dyn Loss,
@@ -158,9 +158,9 @@ impl Shard {
         }
     }
 
-    /// Writes the derivatives of batch `batch` where [`Shard::derive`] writes them, zeros for all rows but those of a body, or of its tail, that were
-    /// drawn: lane `2 i` of an output (of all sets) is that of the `i`-th of the last `pairs` bodies, and the one behind it that of its tail. Returns the range of
-    /// rows.
+    /// Writes the derivatives of batch `batch` where [`Shard::derive`] writes them, zeros for all rows but those of a body, or of its tail,
+    /// that were drawn: lane `2 i` of an output (of all sets) is that of the `i`-th of the last `pairs` bodies, and the one behind it that
+    /// of its tail. Returns the range of rows.
     pub fn derive_lane(&mut self, loss: &dyn Loss, output: usize, (lane, pairs): (usize, usize), batch: usize) -> Range<usize> {
         let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
         let (permutation, of_set) = (output / loss.outputs() - 1, output % loss.outputs());
@@ -195,8 +195,8 @@ impl Shard {
         magnitudes
     }
 
-    /// Appends the residuals `target - score` of the rows of each body that were drawn, and their weights where rows have any, to those of their
-    /// leaves in an output's last tree: `lists` are those of all leaves, one body's behind the other's.
+    /// Appends the residuals `target - score` of the rows of each body that were drawn, and their weights where rows have any, to those of
+    /// their leaves in an output's last tree: `lists` are those of all leaves, one body's behind the other's.
     pub fn body_residuals(&self, output: usize, leaves: usize, lists: &mut [(Vec<f64>, Vec<f32>)]) {
         let outputs = self.scores.len() / (self.permuted.len() + 1);
         let permuted = &self.permuted[output / outputs - 1];
@@ -226,8 +226,8 @@ impl Shard {
         magnitudes
     }
 
-    /// Sums an output's derivatives in the leaves of its last tree over the rows of each body, one body's behind the other's: fixed-point gradient
-    /// and hessian, and the count.
+    /// Sums an output's derivatives in the leaves of its last tree over the rows of each body, one body's behind the other's: fixed-point
+    /// gradient and hessian, and the count.
     pub fn body_sums(
         &self,
         loss: &dyn Loss,

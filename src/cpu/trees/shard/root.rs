@@ -74,7 +74,8 @@ impl Shard {
         range
     }
 
-    /// Quantizes the derivatives of a batch of all outputs that share the tree, or of all bodies and tails that it is told by; returns the range of rows.
+    /// Quantizes the derivatives of a batch of all outputs that share the tree, or of all bodies and tails that it is told by; returns the
+    /// range of rows.
     fn pack_lanes(&mut self, loss: &dyn Loss, (tree, shared): (&TreeContext<'_>, &SharedTree), batch: usize) -> Range<usize> {
         let (first_row, width) = (self.number(batch), shared.lanes.width);
         let (mut scratch, mut range) = ([vec![], vec![]], 0..0);

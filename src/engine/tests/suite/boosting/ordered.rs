@@ -1,4 +1,5 @@
-//! `boosting="ordered"`: against a twin that anyone can read, and what holds of fits whose trees grow to gradients that rows had no part in.
+//! `boosting="ordered"`: against a twin that anyone can read, and what holds of fits whose trees grow to gradients that rows had no part
+//! in.
 
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -21,8 +22,8 @@ use taiga_testing::naive::{self, Data, Grown, Pair, Rules, derivatives};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::{Dice, POLICIES, Table, params, params_with, raw, table};
 
-/// What a fit keeps of one permutation, as the definition has it: the rows in its order, and for each body all rows' scores, of which those of the body and
-/// of its tail count.
+/// What a fit keeps of one permutation, as the definition has it: the rows in its order, and for each body all rows' scores, of which those
+/// of the body and of its tail count.
 struct Permuted {
     order: Vec<usize>,
     bodies: Vec<(usize, Vec<f64>)>,
@@ -35,8 +36,8 @@ impl Permuted {
         Permuted { order, bodies }
     }
 
-    /// What splits are scored by: the derivatives of the rows of the last four bodies, and of as many behind each, or of those that there are, at the
-    /// body's scores.
+    /// What splits are scored by: the derivatives of the rows of the last four bodies, and of as many behind each, or of those that there
+    /// are, at the body's scores.
     fn pairs(&self, derivative: &dyn Fn(usize, f64) -> (f64, f64)) -> Vec<Pair> {
         let last = self.bodies.len().saturating_sub(4);
         let of_body = |(rows, scores): &(usize, Vec<f64>)| {
@@ -61,8 +62,8 @@ fn add(grown: &Grown, rules: &Rules, rate: f64, body: &[usize], derivative: &dyn
     });
 }
 
-/// Proves that trees grow to the gradients that the definition says, and have the values that all rows give them at the model's own scores: for each
-/// policy, squared errors and probabilities, weights, several permutations, one, and the order of a column.
+/// Proves that trees grow to the gradients that the definition says, and have the values that all rows give them at the model's own scores:
+/// for each policy, squared errors and probabilities, weights, several permutations, one, and the order of a column.
 #[test]
 fn trees_are_those_of_a_naive_twin() {
     const ROWS: usize = 45;
@@ -83,8 +84,9 @@ fn trees_are_those_of_a_naive_twin() {
         t.order = (seed % 5 == 4).then(|| places.clone());
         let permutations = 1 + seed % 4;
         let p = json!({
-            "loss": if is_class { "logloss" } else { "rmse" }, "rounds": 8, "policy": policy, "depth": 2, "learning_rate": 0.5, "l2": 2.0, "seed": seed,
-            "boosting": "ordered", "permutations": if t.order.is_some() { 3 } else { permutations }, "n_threads": 1, "min_child_weight": 0.1,
+            "loss": if is_class { "logloss" } else { "rmse" }, "rounds": 8, "policy": policy, "depth": 2, "learning_rate": 0.5, "l2": 2.0,
+            "boosting": "ordered", "permutations": if t.order.is_some() { 3 } else { permutations }, "min_child_weight": 0.1, "seed": seed,
+            "n_threads": 1,
         });
         let p = if seed % 4 == 2 { params_with(p, json!({ "max_delta_step": 9.0 })) } else { params(p) };
         let p = if policy == "leafwise" { BoostingParams { leaves: Some(4), ..p } } else { p };
@@ -154,8 +156,8 @@ impl TreeDevices for Watched {
     }
 }
 
-/// Proves that a row's target has no part in the score that its gradient is taken at, whatever it becomes, as long as trees ask the same, and that it
-/// has in those of rows behind it and in the model's own: by means of gradients and by medians of residuals.
+/// Proves that a row's target has no part in the score that its gradient is taken at, whatever it becomes, as long as trees ask the same,
+/// and that it has in those of rows behind it and in the model's own: by means of gradients and by medians of residuals.
 #[test]
 fn no_target_has_a_part_in_its_own_gradient() {
     let rows = 700;
@@ -192,8 +194,8 @@ fn no_target_has_a_part_in_its_own_gradient() {
     }
 }
 
-/// Proves that threads change nothing of random fits: any loss that has such fits, policy, sampler, weights, held-out rows with early stopping, several
-/// outputs, categories, orders; and that models are read again, of format version 18.
+/// Proves that threads change nothing of random fits: any loss that has such fits, policy, sampler, weights, held-out rows with early
+/// stopping, several outputs, categories, orders; and that models are read again, of format version 18.
 #[test]
 fn threads_change_no_random_fit_in_order() {
     let (mut fitted, all) = (0, cases(80));
@@ -217,8 +219,8 @@ fn threads_change_no_random_fit_in_order() {
     assert!(10 * fitted >= 5 * all, "{fitted} of {all} fits gave models");
 }
 
-/// Proves that weights all times a power of two change no tree, that two rows, and equal rows, are fitted, and that a value of `boosting` by its name
-/// in CatBoost is this one.
+/// Proves that weights all times a power of two change no tree, that two rows, and equal rows, are fitted, and that a value of `boosting`
+/// by its name in CatBoost is this one.
 #[test]
 fn edges_are_those_of_any_fit() {
     let mut t = table(600, 3);
