@@ -13,10 +13,15 @@
 //! ```
 //!
 //! The score that a row has as a tail is one that its target has no part in. A tree grows under one of the permutations: a split is as good
-//! as the values that bodies give its children are for their tails, which is `-Σ (2 v G + v² H)` over bodies and children, where `v =
-//! -T(G_body) / (H_body + l2)` and `G`, `H` are sums over the rows of the tail. (CatBoost divides the first of both parts by the root of
-//! the second, `score_function="Cosine"`, or takes them so, `"L2"`.) The values that the model keeps are of all rows, at the scores that it
-//! gives them.
+//! as the values that bodies give its children are for their tails.
+//!
+//! ```text
+//! value of a child by a body:  v = -T(G_body) / (H_body + l2)      sums of gradients and hessians over the body's rows
+//! score of a split:            -Σ (2 v G_tail + v² H_tail)         over bodies and both children
+//! ```
+//!
+//! (CatBoost takes that as `score_function="L2"`; as `"Cosine"` it divides the first part by the root of the second.) The values that the
+//! model keeps are of all rows, at the scores that it gives them.
 //!
 //! A permutation is a set of scores, and the first set is that of the model: so it is where categories have ordered statistics, whose
 //! permutations these are ([`categorical_features`](super::categorical_features)).
