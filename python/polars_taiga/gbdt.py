@@ -440,13 +440,13 @@ def fit_gbdt(
         What becomes of earlier trees while one is fitted. Default `"gbdt"`: they stay. `"dart"`: a round is fitted to
         what some of the rounds before leave, without the others, which count less from then on (Rashmi and
         Gilad-Bachrach, "DART", 2015). A model's first rounds are then not what they were when they were fitted;
-        `early_stopping` keeps the best round as it was. (LightGBM: the same; XGBoost: `booster`.) `"ordered"`: a tree
-        grows to the gradients that rows have at scores made without them, of leaves that were valued by the rows before
-        them in a random permutation (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features",
-        2018). Its leaves have the values that all rows give them. For small tables: several times the work of
-        `"gbdt"`, and 8 bytes for each row, score and one of the `permutations`; on the CPU alone. Errors beside it:
-        losses whose rows depend on each other (of ranking, `"cox"`), `leaf="linear"`, `init_model` and `snapshot`.
-        (CatBoost: `boosting_type="Ordered"`. `docs/regularization.md`.)
+        `early_stopping` keeps the best round as it was. (LightGBM: the same; XGBoost: `booster`.) `"ordered"`: rows
+        have gradients at scores made without them, of leaves that were valued by the rows before them in a random
+        permutation, and a split is as good as what the values that some rows give its children are for the rows behind
+        these (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features", 2018). The model's leaves
+        have the values that all rows give them. For small tables: several times the work and the memory of `"gbdt"`, on
+        the CPU alone. Errors beside it: losses whose rows depend on each other (of ranking, `"cox"`), `monotone`,
+        `leaf="linear"`, `init_model` and `snapshot`. (CatBoost: `boosting_type="Ordered"`. `docs/regularization.md`.)
     drop_rate
         The share of the rounds before that `"dart"` leaves out of a round, 0 to 1; default 0.1. (XGBoost:
         `rate_drop`; LightGBM: the same.)

@@ -96,6 +96,27 @@ pub struct Data<'a> {
     pub borders: &'a [Vec<f64>],
     pub gradient: &'a [f64],
     pub hessian: &'a [f64],
+    /// What splits are scored by in place of the derivatives, where there are any.
+    pub pairs: &'a [Pair],
+}
+
+/// The derivatives of the rows of a body, and of those of its tail, by row of the table: gradient and hessian, zeros for all others.
+pub struct Pair {
+    pub body: Vec<(f64, f64)>,
+    pub tail: Vec<(f64, f64)>,
+}
+
+impl Pair {
+    /// By how much the value that the body's rows among `rows` give them lowers twice the loss of the tail's.
+    fn score(&self, rows: &[usize], rules: &Rules) -> f64 {
+        let ((g, h), (tail_g, tail_h)) = (sum(&self.body, rows), sum(&self.tail, rows));
+        let value = Grown::newton(g, h, rules);
+        -(2.0 * value * tail_g + value * value * tail_h)
+    }
+}
+
+fn sum(of_rows: &[(f64, f64)], rows: &[usize]) -> (f64, f64) {
+    rows.iter().fold((0.0, 0.0), |sum, row| (sum.0 + of_rows[*row].0, sum.1 + of_rows[*row].1))
 }
 
 /// A question. `place == borders.len()`: the border is +∞.
@@ -137,6 +158,15 @@ impl Data<'_> {
         (rows.iter().map(|r| self.gradient[*r]).sum(), rows.iter().map(|r| self.hessian[*r]).sum())
     }
 
+    /// The hessians that limits are about: under pairs those of their tails.
+    fn curvature(&self, rows: &[usize]) -> f64 {
+        if self.pairs.is_empty() { self.sums(rows).1 } else { self.pairs.iter().map(|pair| sum(&pair.tail, rows).1).sum() }
+    }
+
+    fn by_pairs(&self, rows: &[usize], rules: &Rules) -> f64 {
+        self.pairs.iter().map(|pair| pair.score(rows, rules)).sum()
+    }
+
     fn parts(&self, rows: &[usize], cut: &Cut) -> (Vec<usize>, Vec<usize>) {
         rows.iter().partition(|r| !cut.goes_right(self.columns[cut.feature][**r]))
     }
@@ -157,6 +187,9 @@ impl Data<'_> {
 
     /// The score of a node that is not split.
     fn score(&self, node: &Node, rules: &Rules) -> f64 {
+        if !self.pairs.is_empty() {
+            return self.by_pairs(&node.rows, rules);
+        }
         let (g, h) = self.sums(&node.rows);
         if rules.moves_values() {
             return rules.score_of_value(g, h, rules.value(g, h, node.rows.len(), Some(node.value)));
@@ -170,8 +203,11 @@ impl Data<'_> {
         let (left, right) = self.parts(&node.rows, cut);
         let ((gl, hl), (gr, hr)) = (self.sums(&left), self.sums(&right));
         let large = |n: usize, h: f64| h > 0.0 && h >= rules.min_child_weight && n >= rules.min_data_in_leaf;
-        if !large(left.len(), hl) || !large(right.len(), hr) {
+        if !large(left.len(), self.curvature(&left)) || !large(right.len(), self.curvature(&right)) {
             return None;
+        }
+        if !self.pairs.is_empty() {
+            return Some(self.by_pairs(&left, rules) + self.by_pairs(&right, rules));
         }
         if rules.moves_values() {
             let score = |g: f64, h: f64, n: usize| rules.score_of_value(g, h, rules.value(g, h, n, Some(node.value)));
@@ -187,7 +223,7 @@ impl Data<'_> {
         if rules.level_limits() {
             return !rows.is_empty();
         }
-        let h = self.sums(rows).1;
+        let h = self.curvature(rows);
         rows.len() >= 2 && h > 0.0 && h >= 2.0 * rules.min_child_weight && rows.len() >= 2 * rules.min_data_in_leaf
     }
 

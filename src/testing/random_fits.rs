@@ -10,6 +10,7 @@ use taiga_engine::column::categories::CategoryColumn;
 use taiga_engine::dataset::{Input, LossColumns, Quiet};
 use taiga_engine::learners::boosting::params::{Boosting, LeafKind};
 use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_engine::tree::params::Monotone;
 
 /// The variable of the environment that says how many fits are drawn.
 const CASES: &str = "TAIGA_RANDOM_FITS";
@@ -125,11 +126,14 @@ impl RandomFit {
         }
     }
 
-    /// Returns the parameters with ordered boosting, where the loss has it; else those that were drawn.
+    /// Returns the parameters with ordered boosting, and without what does not go with it, where the loss has it; else those that were
+    /// drawn.
     pub fn in_order(&self) -> BoostingParams {
         let name = self.params.loss.name();
-        let boosting = if name == "cox" || RANKING.contains(&name) { self.params.boosting } else { Some(Boosting::Ordered) };
-        BoostingParams { boosting, ..self.params.clone() }
+        if name == "cox" || RANKING.contains(&name) {
+            return self.params.clone();
+        }
+        BoostingParams { boosting: Some(Boosting::Ordered), monotone: Monotone::new(), ..self.params.clone() }
     }
 
     /// Fits the table by `params` and returns the model's bytes, or what is wrong with the table.

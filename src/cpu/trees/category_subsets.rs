@@ -54,7 +54,7 @@ pub fn best_shared_subset(
     let mut order: Vec<(f64, usize)> = (1..count).filter(|code| of_code(*code).hessian > 0).map(|code| (value(code), code)).collect();
     order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     let most = (rules.categories.most as usize).min(order.len().div_ceil(2));
-    let parent = (0..outputs).fold(0.0, |total, k| total + score(k, totals[k], 0.0));
+    let parent = tree.score(totals, |_| 0.0);
     let mut best: Option<(f64, Sums, bool, usize)> = None;
     for reversed in [false, true] {
         let mut inside = vec![Sums::default(); outputs];
@@ -69,7 +69,10 @@ pub fn best_shared_subset(
             if !rules.large_enough(left) {
                 break;
             }
-            let gain = (0..outputs).fold(-parent, |gain, k| gain + score(k, inside[k], l2(k)) + score(k, outside[k], l2(k)));
+            let gain = match tree.pairs {
+                0 => (0..outputs).fold(-parent, |gain, k| gain + score(k, inside[k], l2(k)) + score(k, outside[k], l2(k))),
+                _ => tree.score(&inside, l2) + tree.score(&outside, l2) - parent,
+            };
             if gain > rules.min_gain && best.is_none_or(|b| gain > b.0) {
                 best = Some((gain, left, reversed, n));
             }

@@ -77,6 +77,59 @@ pub fn output_score(sums: Sums, scales: Scales, rules: &OutputRules, more_l2: f6
     if divisor > 0.0 { rules.importance * (t * t / divisor) } else { 0.0 }
 }
 
+/// Returns the score of a node by a body and its tail: by how much the value that the body's sums give it lowers twice the loss of the
+/// tail's rows, times what the output counts.
+#[inline(always)]
+fn pair_score((body, tail): ((f64, f64), (f64, f64)), l1: f64, l2: f64, importance: f64) -> f64 {
+    let gradient = if l1 == 0.0 { body.0 } else { soft_threshold(body.0, l1) };
+    let divisor = body.1 + l2;
+    let value = if divisor > 0.0 { -gradient / divisor } else { 0.0 };
+    -importance * value * (2.0 * tail.0 + value * tail.1)
+}
+
+/// Returns the score of a node by the sums of a body and its tail: see [`output_score`].
+fn sums_score(sums: &[Sums], scales: [Scales; 2], rules: &OutputRules, more_l2: f64) -> f64 {
+    let real = |sums: Sums, scales: Scales| (sums.gradient as f64 * scales.gradient, sums.hessian as f64 * scales.hessian);
+    let both = (real(sums[0], scales[0]), real(sums[1], scales[1]));
+    pair_score(both, rules.params.l1, rules.params.l2 + more_l2, rules.importance)
+}
+
+impl SharedTree {
+    /// Returns a node's score, from the sums of each output, or of each body and tail. `more_l2`: what is added to `l2`, by output.
+    pub fn score(&self, sums: &[Sums], more_l2: impl Fn(usize) -> f64) -> f64 {
+        let scales = |k: usize| self.quantizers[k].scales();
+        match self.pairs {
+            0 => sums.iter().enumerate().fold(0.0, |total, (k, one)| total + output_score(*one, scales(k), &self.rules[k], more_l2(k))),
+            _ => (0..sums.len())
+                .step_by(2)
+                .fold(0.0, |total, k| total + sums_score(&sums[k..k + 2], [scales(k), scales(k + 1)], &self.rules[k], more_l2(k))),
+        }
+    }
+}
+
+/// Adds what a body and its tail say of the candidates that put the bins up to each of the first `n` steps, less `missing`, to the left.
+#[inline(always)]
+fn add_pair_scores(
+    (body, tail): (&BorderSums, &BorderSums),
+    missing: [Sums; 2],
+    totals: &[Sums],
+    (scales, rules): ([Scales; 2], &OutputRules),
+    out: &mut Candidates,
+    n: usize,
+) {
+    let real = |sums: Sums, scales: Scales| (sums.gradient as f64 * scales.gradient, sums.hessian as f64 * scales.hessian);
+    let (l1, l2, importance) = (rules.params.l1, rules.params.l2, rules.importance);
+    let sums = |steps: &BorderSums, i: usize| Sums { gradient: steps.gradient[i], hessian: steps.hessian[i], count: 0 };
+    let without = |a: Sums, b: Sums| Sums { gradient: a.gradient - b.gradient, hessian: a.hessian - b.hessian, count: 0 };
+    for i in 0..n {
+        let (of_body, of_tail) = (without(sums(body, i), missing[0]), without(sums(tail, i), missing[1]));
+        let left = (real(of_body, scales[0]), real(of_tail, scales[1]));
+        let right = (real(without(totals[0], of_body), scales[0]), real(without(totals[1], of_tail), scales[1]));
+        out.left[i] += left.1.1;
+        out.scores[i] += pair_score(left, l1, l2, importance) + pair_score(right, l1, l2, importance);
+    }
+}
+
 /// Adds an output's scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to the left.
 #[inline(always)]
 fn add_scores(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (Scales, &OutputRules), out: &mut Candidates, n: usize) {
@@ -148,8 +201,7 @@ impl SharedSearch<'_> {
 
     /// Returns a node's score, from the sums of each output.
     fn node_score(&self, sums: &[Sums]) -> f64 {
-        let score = |(k, sums): (usize, &Sums)| output_score(*sums, self.scales(k), &self.tree.rules[k], 0.0);
-        sums.iter().enumerate().fold(0.0, |total, one| total + score(one))
+        self.tree.score(sums, |_| 0.0)
     }
 
     fn allows(&self, node: &SearchNode, feature: usize) -> bool {
@@ -173,6 +225,9 @@ impl SharedSearch<'_> {
         (missing_left, too_small): (bool, f64),
         (steps, out): (&mut BorderSums, &mut Candidates),
     ) -> bool {
+        if self.tree.pairs > 0 {
+            return self.score_by_pairs(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out));
+        }
         let first = self.features[share.features[k]].first();
         let (mut any_missing, mut hessians) = (false, 0.0);
         out.clear(n.next_multiple_of(LANES), self.tree.unit);
@@ -201,6 +256,37 @@ impl SharedSearch<'_> {
             out.finish_unit(total, self.tree.rules[0].params.l2, totals.len(), n);
         }
         limit(out, n, (hessians, totals[0].count), totals.len(), self.rules, too_small);
+        any_missing
+    }
+
+    /// Scores candidates as [`SharedSearch::score`] does, by bodies and their tails.
+    fn score_by_pairs(
+        &self,
+        share: &FeatureShare,
+        (k, n): (usize, usize),
+        (slot, totals): (usize, &[Sums]),
+        (missing_left, too_small): (bool, f64),
+        (steps, out): (&mut BorderSums, &mut Candidates),
+    ) -> bool {
+        let first = self.features[share.features[k]].first();
+        let (mut any_missing, mut hessians, mut tail) = (false, 0.0, BorderSums::new());
+        out.clear(n.next_multiple_of(LANES), false);
+        for of_body in (0..totals.len()).step_by(2) {
+            steps.fill_every(&share.slot_bins(slot + of_body, k), first, false);
+            tail.fill_every(&share.slot_bins(slot + of_body + 1, k), first, false);
+            let missing = [steps.missing, tail.missing];
+            any_missing |= missing.iter().any(|sums| *sums != Sums::default());
+            let aside = if missing_left { [Sums::default(); 2] } else { missing };
+            let scales = [self.scales(of_body), self.scales(of_body + 1)];
+            hessians += totals[of_body + 1].hessian as f64 * scales[1].hessian;
+            if of_body == 0 {
+                // Rows are counted once.
+                out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside[0]).count);
+            }
+            let (both, rules) = (&totals[of_body..of_body + 2], (scales, &self.tree.rules[of_body]));
+            add_pair_scores((steps, &tail), aside, both, rules, out, n);
+        }
+        limit(out, n, (hessians, totals[0].count), self.tree.told(), self.rules, too_small);
         any_missing
     }
 

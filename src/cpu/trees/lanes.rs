@@ -105,10 +105,13 @@ fn is_of_ones(plane: Plane) -> bool {
     matches!(plane, Plane::UnitHessian | Plane::Count)
 }
 
-/// A tree that several outputs share: how the derivatives of each become integers, and what it counts.
+/// A tree that several outputs share: how the derivatives of each become integers, and what it counts. Under ordered boosting the rows of a
+/// body, and those of its tail, stand for two outputs side by side.
 pub struct SharedTree {
     /// The first output.
     pub first: usize,
+    /// Under ordered boosting how many bodies with their tails each output is told by; else 0.
+    pub pairs: usize,
     pub quantizers: Vec<GradientQuantizer>,
     pub rules: Vec<OutputRules>,
     pub lanes: Lanes,
@@ -123,7 +126,21 @@ impl SharedTree {
         let lanes = Lanes::new(quantizers.len(), &quantizers[0].planes, unit);
         let units: Vec<f64> = quantizers.iter().map(|q| q.scales().hessian).collect();
         let unit = unit && rules.iter().all(|r| r.params.l2 == rules[0].params.l2);
-        SharedTree { first, quantizers, rules: rules.to_vec(), lanes, unit, units: HessianUnits::new(&units) }
+        SharedTree { first, pairs: 0, quantizers, rules: rules.to_vec(), lanes, unit, units: HessianUnits::new(&units) }
+    }
+
+    /// Makes the tree of the outputs from `first` on under ordered boosting: of each in turn, `pairs` times a body and its tail, whose
+    /// quantizers have the same planes. `rules`: of each output.
+    pub fn of_bodies(first: usize, pairs: usize, quantizers: Vec<GradientQuantizer>, rules: &[OutputRules]) -> SharedTree {
+        let lanes = Lanes::new(quantizers.len(), &quantizers[0].planes, false);
+        let rules: Vec<OutputRules> = rules.iter().flat_map(|rules| vec![*rules; 2 * pairs]).collect();
+        let units: Vec<f64> = quantizers.iter().skip(1).step_by(2).map(|q| q.scales().hessian).collect();
+        SharedTree { first, pairs, quantizers, rules, lanes, unit: false, units: HessianUnits::new(&units) }
+    }
+
+    /// Returns how many outputs there are, however many statistics stand for each.
+    pub fn told(&self) -> usize {
+        self.outputs() / (2 * self.pairs).max(1)
     }
 
     /// Returns the number of outputs.
@@ -136,9 +153,13 @@ impl SharedTree {
         self.units.scales()
     }
 
-    /// Returns the sums of the outputs together: the mean of their hessians.
+    /// Returns the sums of the outputs together: the mean of their hessians. Under ordered boosting those of an output are its tails'.
     pub fn together(&self, each: impl IntoIterator<Item = Sums>) -> Sums {
-        self.units.together(each)
+        if self.pairs == 0 {
+            return self.units.together(each);
+        }
+        let sums = self.units.together(each.into_iter().skip(1).step_by(2));
+        Sums { hessian: sums.hessian.saturating_mul(self.pairs as i64), ..sums }
     }
 
     /// Writes a batch's statistics of one output to its lanes of `words`, and 1 to that of ones. `scratch`: room for two planes.

@@ -44,6 +44,7 @@ use taiga_core::collective::RowShard;
 use taiga_core::error::{Error, Result};
 use taiga_core::learners::boosting::bundling;
 use taiga_core::learners::boosting::layout::StoragePlan;
+use taiga_core::learners::boosting::ordered::PAIRS;
 use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::TrainingData;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -71,7 +72,7 @@ pub struct CpuTrees<'a> {
     of: RowShard<'a>,
     row_sampling: RowSampling,
     row_counts: RowCounts,
-    /// How many outputs share each tree.
+    /// How many histograms a node has: one for each output that shares the tree, or for each body and tail of each.
     outputs: usize,
     weighted: bool,
     seed: u64,
@@ -128,7 +129,7 @@ impl<'a> CpuTrees<'a> {
         let replicated = n > 1 && data.shard.is_whole() && data.batches.is_none() && (presorted.is_some() || replicates(rows, n, &plan));
         let grouped = GroupedRows::new(&mut data)?;
         let _reserved = needed::shards(&data, &plan, &exceptions, n, (replicated, presorted), grouped.as_ref())?;
-        let group = Group::new(data.features, plan, (0, 0), data.row_counts.any(), n, data.shard.collective).shared_by(data.shared);
+        let group = Group::new(data.features, plan, (0, 0), data.row_counts.any(), n, data.shard.collective).shared_by(lanes_of(&data));
         let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let dealt = if replicated { (0, 1) } else { (t, n) };
@@ -177,7 +178,7 @@ impl<'a> CpuTrees<'a> {
             of: data.shard,
             row_sampling: data.row_sampling,
             row_counts: data.row_counts,
-            outputs: data.shared,
+            outputs: lanes_of(&data),
             weighted: data.weight.is_some(),
             seed: data.seed,
             grouped,
@@ -223,6 +224,12 @@ impl<'a> CpuTrees<'a> {
     fn presorted_search(&self) -> Option<Presorted> {
         read(&self.shards[0]).presorted
     }
+}
+
+/// Returns how many histograms a node has: of each output that shares a tree one, and under ordered boosting one of each body and each tail
+/// that splits are scored by.
+fn lanes_of(data: &TrainingData<'_>) -> usize {
+    data.shared * (2 * data.pieces.bodies.min(PAIRS)).max(1)
 }
 
 /// Returns whether each of several threads gets all rows and some of the features, not all features and some of the rows. Each thread then

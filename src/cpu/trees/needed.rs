@@ -34,12 +34,13 @@ pub fn shards(
     // What the loss reads beside the target, and the derivatives that groups give.
     let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped.is_some() { 8 } else { 0 };
     // Where outputs share a tree, their statistics side by side, in whole vectors.
-    let lanes = if data.shared > 1 { (data.shared as u64).next_multiple_of(8) } else { 0 };
+    let shared = super::lanes_of(data);
+    let lanes = if shared > 1 { (shared as u64).next_multiple_of(8) } else { 0 };
     // The scores of a tree's outputs once more, while its leaves take further steps.
     let tried = if data.steps_on { 4 * data.shared as u64 } else { 0 };
     // The rows by piece, and the scores of bodies, which have less than two rows a row, under each permutation of ordered boosting.
     let permutations = data.pieces.of_rows.len() as u64;
-    let bodies = product(&[permutations, 4 + 8 * scores / (permutations + 1)]);
+    let bodies = product(&[permutations, 8 + 8 * scores / (permutations + 1)]);
     let of_groups = grouped.map_or(0, |grouped| product(&[data.shard.all as u64, grouped.row_bytes()]));
     let of_rows =
         sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes + tried, bodies, product(&[6, scores])])]), of_groups]);

@@ -1,11 +1,13 @@
 //! Ordered boosting: what leaves come to by the bodies of a permutation.
 
 use super::gradient_quantizer::{GradientQuantizer, Magnitudes};
+use super::lanes::SharedTree;
 use super::shard::Tried;
 use super::tree_steps::leaf_sums;
 use super::{CpuTrees, read, write};
 use taiga_core::error::Result;
-use taiga_core::learners::boosting::steps::{LeafSums, OrderedSteps};
+use taiga_core::learners::boosting::ordered::PAIRS;
+use taiga_core::learners::boosting::steps::{LeafSums, OrderedSteps, OutputRules};
 use taiga_core::losses::Loss;
 use taiga_core::numerics::reduce::weighted_quantile;
 use taiga_core::parallel::numbered;
@@ -50,6 +52,22 @@ impl OrderedSteps for CpuTrees<'_> {
 }
 
 impl CpuTrees<'_> {
+    /// Begins a tree that is told by bodies and their tails, of the outputs from `first` on that have these `rules`; returns the quantizer
+    /// of the first.
+    pub(super) fn begin_bodies(&mut self, loss: &dyn Loss, first: usize, rules: &[OutputRules]) -> Result<GradientQuantizer> {
+        let pairs = read(&self.shards[0]).bodies().min(PAIRS);
+        let of_lane = |k: usize| {
+            let (output, lane) = (first + k / (2 * pairs), (k % (2 * pairs), pairs));
+            let of_shard = |t: usize| write(&self.shards[t]).lane_magnitudes(loss, output, lane);
+            self.completed(Magnitudes::merge(self.by_rows(self.pool.step(of_shard))))
+        };
+        let each = (0..2 * pairs * rules.len()).map(of_lane).collect::<Result<Vec<_>>>()?;
+        let quantizers = GradientQuantizer::alike(&each, self.of.all, false, self.row_counts.any());
+        let quantizer = quantizers[0].clone();
+        self.shared = Some(SharedTree::of_bodies(first, pairs, quantizers, rules));
+        Ok(quantizer)
+    }
+
     /// Returns how an output's derivatives become integers, in units of the largest of all bodies.
     fn body_quantizer(&self, loss: &dyn Loss, place: (usize, usize), tried: &Tried<'_>) -> Result<GradientQuantizer> {
         let of_shard = |t: usize| read(&self.shards[t]).body_magnitudes(loss, place, tried);

@@ -43,7 +43,7 @@ pub fn chosen(data: &TrainingData<'_>, plan: &StoragePlan, threads: usize) -> Op
     // Subsets of categories are searched in histograms.
     let ordinal = features > 0 && data.features.iter().all(|f| !f.categories);
     // Nor are there lists of columns that several features share.
-    if !ordinal || !plan.sparse.is_empty() || !data.shard.is_whole() || data.shared > 1 {
+    if !ordinal || !plan.sparse.is_empty() || !data.shard.is_whole() || data.shared > 1 || data.pieces.bodies > 0 {
         return None;
     }
     if threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES {

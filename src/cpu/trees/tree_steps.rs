@@ -270,12 +270,13 @@ impl TreeSteps for CpuTrees<'_> {
         Some(self)
     }
 
-    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, bodies, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
         self.derive_groups(loss, tree, output)?;
         let unit = self.draw(loss, tree, output, shared.unwrap_or(&[]))? && loss.constant_hessian() && !self.weighted;
         let quantizer = match shared {
+            _ if bodies.is_some() => self.begin_bodies(loss, output, bodies.unwrap_or(&[]))?,
             None => self.gradient_quantizer(loss, output, unit)?,
             Some(rules) => {
                 let each = (0..rules.len()).map(|k| self.magnitudes(loss, output + k)).collect::<Result<Vec<_>>>()?;
@@ -328,6 +329,9 @@ impl TreeSteps for CpuTrees<'_> {
         let quantizer = self.quantizer()?;
         let context = self.tree_context(quantizer);
         let sums = self.by_rows(self.pool.step(|t| write(&self.shards[t]).end_tree(loss, &context, tree, leaves)));
+        if let Some(shared) = self.shared.as_ref().filter(|shared| shared.pairs > 0) {
+            return Ok(vec![vec![LeafSums::default(); leaves.len()]; shared.told()]);
+        }
         let quantizers = self.shared.as_ref().map_or(std::slice::from_ref(quantizer), |shared| &shared.quantizers);
         leaf_sums(quantizers, &sums, self.of)
     }

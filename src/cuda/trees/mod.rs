@@ -429,7 +429,7 @@ impl TreeSteps for CudaTrees<'_> {
         if self.linear.is_some() { Some(self) } else { None }
     }
 
-    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan }: &TreeRequest<'_>) -> Result<Begun> {
+    fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));

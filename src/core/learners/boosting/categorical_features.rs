@@ -154,8 +154,8 @@ impl<'a> CategoricalFeatures<'a> {
         &self.categories[at]
     }
 
-    /// Returns how many sets of scores there are: one for each permutation. Under [ordered boosting](super::ordered) the model has one of its own, of
-    /// the first permutation, which is then the only one that may serve two.
+    /// Returns how many sets of scores there are: one for each permutation. Under [ordered boosting](super::ordered) the model has one of
+    /// its own, of the first permutation, which is then the only one that may serve two.
     pub fn sets(&self) -> usize {
         self.sets
     }

@@ -372,7 +372,12 @@ impl<'a> PreparedFit<'a> {
         let splits: Vec<SplitParams> = units.iter().map(|u| u.split).collect();
         let shared = shares_trees.then(|| several::output_rules(loss.as_ref(), &first, &splits));
         // Gains of shared trees have no unit but that of the weights.
-        let split = if shares_trees { tree_params.split.in_units(1.0, data.weight_unit).without_values() } else { units[0].split };
+        let split = match shares_trees {
+            true => tree_params.split.in_units(1.0, data.weight_unit).without_values(),
+            // Nor have those of several bodies one value.
+            false if params.is_ordered() => units[0].split.without_values(),
+            false => units[0].split,
+        };
         let tree_params = TreeParams { split, weights: compared_by(tree_params.weights), ..tree_params };
 
         let units_of_scores: Vec<f64> = units.iter().map(|u| u.unit).collect();
@@ -473,8 +478,8 @@ impl<'a> PreparedFit<'a> {
             row_sampling: params.row_sampling(),
             row_counts: tree_params.row_counts(),
             policy: tree_params.policy,
-            // Shared trees know no sparse features yet.
-            bundle: params.bundle && !shares_trees,
+            // Shared trees know no sparse features yet, nor do those of several bodies.
+            bundle: params.bundle && !shares_trees && !params.is_ordered(),
             seed: params.seed,
             announced,
             shared: if shares_trees { outputs } else { 1 },

@@ -1,9 +1,9 @@
-//! Ordered boosting (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features", 2018, section 4 and appendix B; CatBoost's
-//! `boosting_type="Ordered"`): trees are grown to gradients at scores of which no row's own target has taken part.
+//! Ordered boosting (Prokhorenkova et al., "CatBoost: unbiased boosting with categorical features", 2018, section 4 and appendix B;
+//! CatBoost's `boosting_type="Ordered"`): trees are grown to gradients at scores of which no row's own target has taken part.
 //!
 //! Rows that train stand in random permutations, each of which is cut into pieces: the first of few rows, each further one as long as all
-//! before it together. The rows of the first `b + 1` pieces are body `b`, and the piece behind it is its tail. Every body has scores of its own
-//! rows and of its tail, to which each tree adds what its leaves come to by the derivatives of the body's rows alone:
+//! before it together. The rows of the first `b + 1` pieces are body `b`, and the piece behind it is its tail. Every body has scores of its
+//! own rows and of its tail, to which each tree adds what its leaves come to by the derivatives of the body's rows alone:
 //!
 //! ```text
 //! permutation   | piece 0 | piece 1 |      piece 2      |                piece 3                |
@@ -12,8 +12,16 @@
 //! body 2        |                 body                  |                 tail                  |
 //! ```
 //!
-//! The score that a row has as a tail is one that its target has no part in: a tree grows to the gradients there, under one of the permutations.
-//! (Those of piece 0 have the score of body 0, of which they are.) The values that the model keeps are of all rows, at the scores that it gives them.
+//! The score that a row has as a tail is one that its target has no part in. A tree grows under one of the permutations: a split is as good
+//! as the values that bodies give its children are for their tails.
+//!
+//! ```text
+//! value of a child by a body:  v = -T(G_body) / (H_body + l2)      sums of gradients and hessians over the body's rows
+//! score of a split:            -Σ (2 v G_tail + v² H_tail)         over bodies and both children
+//! ```
+//!
+//! (CatBoost takes that as `score_function="L2"`; as `"Cosine"` it divides the first part by the root of the second.) The values that the
+//! model keeps are of all rows, at the scores that it gives them.
 //!
 //! A permutation is a set of scores, and the first set is that of the model: so it is where categories have ordered statistics, whose
 //! permutations these are ([`categorical_features`](super::categorical_features)).
@@ -23,13 +31,18 @@ use super::params::{Boosting, BoostingParams};
 use crate::dataset::OwnRows;
 use crate::error::{Error, Result};
 use crate::losses::Loss;
+use crate::params::Problems;
 use std::borrow::Cow;
+
+/// Splits are scored by so many bodies with their tails, or by all where there are fewer: by the last ones, whose tails have fifteen
+/// sixteenths of the rows.
+pub const PAIRS: usize = 4;
 
 /// Stands for the piece of a row that does not train.
 pub const NO_PIECE: u8 = u8::MAX;
 
-/// Tables of more rows than this begin with a piece of a [`FIRST_SHARE`]-th of them, at the most [`MOST_FIRST`]; others with one row. Both are
-/// CatBoost's.
+/// Tables of more rows than this begin with a piece of a [`FIRST_SHARE`]-th of them, at the most [`MOST_FIRST`]; others with one row. Both
+/// are CatBoost's.
 const SINGLE_ROWS: usize = 500;
 const FIRST_SHARE: usize = 50;
 const MOST_FIRST: usize = 100;
@@ -98,10 +111,8 @@ pub(super) fn check(params: &BoostingParams, loss: &dyn Loss, name: &str) -> Res
     if !params.is_ordered() || (loss.by_group().is_none() && !loss.of_risk_sets()) {
         return Ok(());
     }
-    let text = format!(
-        "\"ordered\" does not go with loss=\"{name}\", whose rows depend on each other, and some of them are in no body: leave one of both out"
-    );
-    Err(Error::parameter("boosting", text))
+    let why = "whose rows depend on each other, and some of them are in no body: leave one of both out";
+    Err(Error::parameter("boosting", format!("\"ordered\" does not go with loss=\"{name}\", {why}")))
 }
 
 /// Checks that a fit with ordered boosting is not to go on from one before it.
@@ -123,12 +134,22 @@ pub(super) fn check_options(params: &BoostingParams, options: &FitOptions<'_>) -
 }
 
 impl BoostingParams {
+    /// Adds what does not go with ordered boosting.
+    pub(super) fn check_boosting(&self, problems: &mut Problems) {
+        if self.is_ordered() && self.monotone.values().any(|direction| *direction != 0) {
+            let text = "\"ordered\" does not go with `monotone`: splits are scored by values of several bodies at once, which have no one \
+                        direction: leave one of both out";
+            problems.add(Error::parameter("boosting", text));
+        }
+    }
+
     /// Returns whether trees are grown to gradients at scores that rows have had no part in.
     pub fn is_ordered(&self) -> bool {
         self.boosting == Some(Boosting::Ordered)
     }
 
-    /// Returns how many sets of scores ordered boosting has: the model's own, and one for each permutation but the first, or for the only one.
+    /// Returns how many sets of scores ordered boosting has: the model's own, and one for each permutation but the first, or for the only
+    /// one.
     pub(super) fn ordered_sets(&self) -> usize {
         self.permutations.max(2) as usize
     }
@@ -138,7 +159,8 @@ impl BoostingParams {
 mod tests {
     use super::*;
 
-    /// Proves that pieces have all rows between them, in the order of the permutation, and that each but the last is as long as those before it.
+    /// Proves that pieces have all rows between them, in the order of the permutation, and that each but the last is as long as those
+    /// before it.
     #[test]
     fn pieces_double() {
         for rows in (1..600).chain([5_000, 99_999, 1 << 20]) {

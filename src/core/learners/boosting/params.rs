@@ -162,9 +162,9 @@ learner_params! {
         pub rounds: Option<u32> = None => Between(1, Self::MOST_ROUNDS),
         /// What each leaf's value is multiplied by; unless told otherwise 0.1, and less on small tables where `rounds` is not told either.
         pub learning_rate: Option<f64> = None => Positive,
-        /// What becomes of earlier trees while one is fitted, and by which of them rows have their gradients; nothing, and all of them, unless
-        /// told otherwise.
-        pub boosting: Option<Boosting> = None,
+        /// What becomes of earlier trees while one is fitted, and by which of them rows have their gradients; nothing, and all of them,
+        /// unless told otherwise.
+        pub boosting: Option<Boosting> = None => By(Self::check_boosting),
         /// The share of the rounds before that `boosting="dart"` fits a round without, 0 to 1; 0.1 unless told.
         pub drop_rate: Option<f64> = None => By(Self::check_drop_rate),
         /// The most rounds that it does without at the same time; 50 unless told.
@@ -265,8 +265,9 @@ learner_params! {
         /// The number of borders that cut a numeric target into the classes of `borders`, `buckets`
         /// and `binarized_target_mean_value`.
         pub target_borders: u32 = 1 => Between(1, 255),
-        /// The number of permutations that statistics are computed under, and that ordered boosting takes rows in. With several, each tree grows
-        /// under one of them but the first, and its leaves have their values under the first. One where the table says in which order rows come.
+        /// The number of permutations that statistics are computed under, and that ordered boosting takes rows in. With several, each tree
+        /// grows under one of them but the first, and its leaves have their values under the first. One where the table says in which order
+        /// rows come.
         pub permutations: u32 = Self::PERMUTATIONS => Between(1, 64),
         /// The largest number of columns whose categories are combined; 1: none.
         pub max_combination: u32 = 2 => Between(1, 8),

@@ -200,12 +200,17 @@ impl Rounds<'_> {
         let groups = features.begin_tree(backend, number)?;
         let units = self.units(output);
         let tree_params = &match self.shared {
-            None if self.units.len() > 1 => Cow::Owned(TreeParams { split: units.split, ..self.tree_params.clone() }),
+            None if self.units.len() > 1 => {
+                let split = if self.bodies > 0 { units.split.without_values() } else { units.split };
+                Cow::Owned(TreeParams { split, ..self.tree_params.clone() })
+            }
             _ => Cow::Borrowed(self.tree_params),
         };
         let plan = (is_plain(tree_params, &*features) && self.params.random_strength().is_none()).then_some(&**tree_params);
         let shared = self.shared;
-        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, groups: &groups, plan };
+        let alone = [OutputRules { params: units.split, importance: 1.0 }];
+        let bodies = (self.bodies > 0).then(|| shared.unwrap_or(&alone));
+        let request = TreeRequest { loss: self.loss, tree: number, output: own * outputs + output, shared, bodies, groups: &groups, plan };
         let grown = match backend.begin_tree(&request)? {
             Begun::Root { sums, scales } => {
                 let noise = self.noise(backend, number, &request)?;
@@ -242,8 +247,9 @@ impl Rounds<'_> {
         Ok(self.finished(grown, leaves, output))
     }
 
-    /// Returns the leaves of a tree that has grown under ordered boosting, by the derivatives of all rows at the model's own scores, and values them by
-    /// each body under each permutation: for the outputs that have the tree, from `output` on. `own`: the set of scores that it has grown under.
+    /// Returns the leaves of a tree that has grown under ordered boosting, by the derivatives of all rows at the model's own scores, and
+    /// values them by each body under each permutation: for the outputs that have the tree, from `output` on. `own`: the set of scores that
+    /// it has grown under.
     fn leaves_of_all(
         &self,
         backend: &mut dyn TreeSteps,
@@ -295,8 +301,8 @@ impl Rounds<'_> {
         Ok(())
     }
 
-    /// Returns the values that Newton's steps give the leaves by each body, `[output][body][leaf]`, for `count` outputs from `output` on, which is `first`
-    /// of all sets.
+    /// Returns the values that Newton's steps give the leaves by each body, `[output][body][leaf]`, for `count` outputs from `output` on,
+    /// which is `first` of all sets.
     fn newton_values_of_bodies(
         &self,
         backend: &mut dyn TreeSteps,
@@ -336,7 +342,11 @@ impl Rounds<'_> {
 
     /// Returns what gives the leaves of a tree their values, for `count` outputs from `output` on.
     fn rules<'g>(&self, grown: &'g GrownTree, output: usize, count: usize) -> Vec<Cow<'g, SplitRules>> {
-        let own = |k: usize| self.shared.map(|all| SplitRules { params: all[output + k].params, ..grown.rules.clone() });
+        let of_output = |k: usize| match self.shared {
+            Some(all) => Some(all[output + k].params),
+            None => (self.bodies > 0).then(|| self.units(output + k).split),
+        };
+        let own = |k: usize| of_output(k).map(|params| SplitRules { params, ..grown.rules.clone() });
         (0..count).map(|k| own(k).map_or(Cow::Borrowed(&grown.rules), Cow::Owned)).collect()
     }
 

@@ -146,6 +146,10 @@ pub struct TreeRequest<'a> {
     /// Of a tree that several outputs share, these outputs from `output` on. Then the score of a split is the sum of theirs, the hessian of
     /// [`Sums`] the mean of theirs, and a gradient there is none.
     pub shared: Option<&'a [OutputRules]>,
+    /// Under ordered boosting ([`OrderedSteps`]) what each output that has the tree counts. Then the score of a split is by how much the
+    /// values that the last [`PAIRS`](super::ordered::PAIRS) bodies give the children lower the loss of their tails, and the sums of a node
+    /// are those of the rows of these tails.
+    pub bodies: Option<&'a [OutputRules]>,
     /// The groups that are open beside group 0: their features may split.
     pub groups: &'a [GroupId],
     /// The policy and the limits, where nothing else decides what the tree becomes ([`crate::tree::grow::is_plain`]).
@@ -257,25 +261,26 @@ pub trait LinearSteps {
     fn set_functions(&mut self, output: usize, columns: &TreeColumns, functions: &[Option<LinearLeaf>]) -> Result<()>;
 }
 
-/// Values the leaves of trees by parts of the rows, on a device, for [`ordered`](super::ordered) boosting. Each set of scores but the first is that of a
-/// permutation, and has bodies. What is said of a body is said of its rows that were drawn.
+/// Values the leaves of trees by parts of the rows, on a device, for [`ordered`](super::ordered) boosting. Each set of scores but the first
+/// is that of a permutation, and has bodies. What is said of a body is said of its rows that were drawn.
 pub trait OrderedSteps {
-    /// Returns each leaf's sums over the rows of each body, `[output][body][leaf]`, for the outputs from `first` on, whose last tree has ended or been
-    /// replayed: of their derivatives at the body's scores, to which `values`, likewise, are added. The scores stay what they are.
+    /// Returns each leaf's sums over the rows of each body, `[output][body][leaf]`, for the outputs from `first` on, whose last tree has
+    /// ended or been replayed: of their derivatives at the body's scores, to which `values`, likewise, are added. The scores stay what they
+    /// are.
     ///
     /// # Errors
     /// Those of the device; [`Error::Data`](crate::Error::Data) where derivatives are not finite there.
     fn sums_of_bodies(&mut self, loss: &dyn Loss, first: usize, values: &[Vec<Vec<f32>>]) -> Result<Vec<Vec<Vec<LeafSums>>>>;
 
-    /// Returns for each body and each of the `leaves` leaves of an output's last tree, `[body][leaf]`, the weighted quantile `alpha` of `target - score` over
-    /// the body's rows at its scores; 0 for a leaf without rows.
+    /// Returns for each body and each of the `leaves` leaves of an output's last tree, `[body][leaf]`, the weighted quantile `alpha` of
+    /// `target - score` over the body's rows at its scores; 0 for a leaf without rows.
     ///
     /// # Errors
     /// Those of the device.
     fn quantiles_of_bodies(&mut self, output: usize, leaves: usize, alpha: f64) -> Result<Vec<Vec<f64>>>;
 
-    /// Remembers the values that the leaves of an output's last tree have by each body, `[body][leaf]`; [`TreeSteps::update_scores`] adds them to the
-    /// scores that the body has of its rows and of its tail.
+    /// Remembers the values that the leaves of an output's last tree have by each body, `[body][leaf]`; [`TreeSteps::update_scores`] adds
+    /// them to the scores that the body has of its rows and of its tail.
     ///
     /// # Errors
     /// Those of the device.

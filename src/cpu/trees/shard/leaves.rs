@@ -8,7 +8,7 @@ use taiga_core::tree::steps::NodeId;
 
 impl Shard {
     /// Notes the leaf of every row, and sums the derivatives of the rows drawn: fixed-point gradient and hessian, and the count,
-    /// for each leaf; for each output that has the tree, one behind the other.
+    /// for each leaf; for each output that has the tree, one behind the other. Under ordered boosting, where bodies value leaves, nothing.
     pub fn end_tree(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>, grown: &Tree, leaves: &[NodeId]) -> Vec<((i64, i64), u64)> {
         let mut leaf = std::mem::take(&mut self.leaf[tree.output]);
         let mut leaf_of = vec![0; if self.by_node { self.nodes.len() } else { 0 }];
@@ -28,6 +28,14 @@ impl Shard {
             leaf_of[child as usize] = leaf_of[parent as usize];
         }
         self.route_others(grown, tree, &mut leaf);
+        if let Some(shared) = tree.shared.filter(|shared| shared.pairs > 0) {
+            if self.by_node {
+                leaf.iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
+            }
+            (1..shared.told()).for_each(|k| self.leaf[tree.output + k].copy_from_slice(&leaf));
+            self.leaf[tree.output] = leaf;
+            return vec![];
+        }
         let mut sums = vec![(0i64, 0i64); leaves.len()];
         for batch in 0..self.batches() {
             let range = self.derive(loss, tree.output, batch, true);

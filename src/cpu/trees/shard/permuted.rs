@@ -1,10 +1,11 @@
 //! The rows of a shard in the order of permutations, and the scores that bodies have of them under ordered boosting.
 //!
-//! Rows stand by piece, so that those of a body are the first of them, whose scores lie side by side; the scores of tails are those that trees are grown
-//! to, and stand where the scores of any set do.
+//! Rows stand by piece, so that those of a body are the first of them, whose scores lie side by side; the scores of tails are those that
+//! trees are grown to, and stand where the scores of any set do.
 
 use super::{Shard, target_of};
 use crate::trees::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes};
+use std::ops::Range;
 use taiga_core::learners::boosting::ordered::{NO_PIECE, Pieces};
 use taiga_core::losses::{self, Loss};
 use taiga_core::spill::Array;
@@ -13,6 +14,8 @@ use taiga_core::spill::Array;
 pub struct Permuted {
     /// Those that train, of each piece behind those of the pieces before it.
     rows: Vec<u32>,
+    /// Where each row of the shard stands among these; [`NO_PLACE`] for one that does not train.
+    places: Vec<u32>,
     /// The rows of the first pieces, `[pieces - 1]`: those of body `b` are the first `ends[b]`, and its tail ends at `ends[b + 1]`.
     ends: Vec<usize>,
     /// The scores of each body's rows, `[output][body][place]`.
@@ -20,6 +23,9 @@ pub struct Permuted {
     /// The values of each output's last tree, `[output][body][leaf]`.
     values: Vec<Vec<Vec<f32>>>,
 }
+
+/// Stands for the place of a row that does not train.
+const NO_PLACE: u32 = u32::MAX;
 
 /// Values of leaves that are added to scores while derivatives are found, `[output][body][leaf]`, of the outputs from `first` on.
 pub struct Tried<'a> {
@@ -46,11 +52,11 @@ impl Permuted {
                 end
             })
             .collect();
-        let mut places: Vec<usize> = ends.iter().zip(&counts).map(|(end, count)| end - count).collect();
-        let mut rows = vec![0; end];
-        for (row, piece) in (0..).zip(pieces).filter(|(_, piece)| **piece != NO_PIECE) {
-            let place = &mut places[usize::from(*piece)];
-            rows[*place] = row;
+        let mut next: Vec<usize> = ends.iter().zip(&counts).map(|(end, count)| end - count).collect();
+        let (mut rows, mut places) = (vec![0; end], vec![NO_PLACE; pieces.len()]);
+        for (row, piece) in pieces.iter().enumerate().filter(|(_, piece)| **piece != NO_PIECE) {
+            let place = &mut next[usize::from(*piece)];
+            (rows[*place], places[row]) = (row as u32, *place as u32);
             *place += 1;
         }
         let of_output = |scores: &Array<f32>| -> Vec<Vec<f32>> {
@@ -58,7 +64,7 @@ impl Permuted {
         };
         let scores: Vec<Vec<Vec<f32>>> = scores.iter().map(of_output).collect();
         let values = vec![vec![]; scores.len()];
-        Permuted { rows, ends, scores, values }
+        Permuted { rows, places, ends, scores, values }
     }
 
     /// Adds the values of an output's last tree to the scores of bodies, and to those of their tails, which are `tails` by row.
@@ -108,8 +114,28 @@ impl Shard {
         self.permuted[output / outputs - 1].values[output % outputs] = values.to_vec();
     }
 
-    /// Calls `visit(gradients, hessians, leaves, rows)` for blocks of the rows of a body: their derivatives for an output, zeros for those that were
-    /// not drawn, at scores to which the leaves' values are added that are tried.
+    /// Computes the derivatives of an output for some rows at such scores, `[output][row]`, zeros for those that were not drawn.
+    fn derive_rows(&self, loss: &dyn Loss, output: usize, rows: &[u32], scores: &[Vec<f32>]) -> (Vec<f32>, Vec<f32>) {
+        let of_rows = |values: &[f32]| -> Vec<f32> { rows.iter().map(|row| values[*row as usize]).collect() };
+        let target = of_rows(target_of(&self.target, &self.more_targets, output));
+        let weight = self.weight.as_ref().map(|weight| of_rows(weight));
+        let columns: Vec<Vec<f32>> = self.columns.iter().map(|column| of_rows(column)).collect();
+        let scores: Vec<&[f32]> = scores.iter().map(Vec::as_slice).collect();
+        let columns: Vec<&[f32]> = columns.iter().map(Vec::as_slice).collect();
+        let (mut gradient, mut hessian) = (vec![0.0; rows.len()], vec![0.0; rows.len()]);
+        let read = losses::Rows { scores: &scores, target: &target, weight: weight.as_deref(), columns: &columns };
+        loss.derivatives(output, read, &mut gradient, &mut hessian);
+        if let Some(bag) = &self.bag {
+            for (row, (g, h)) in rows.iter().zip(gradient.iter_mut().zip(&mut hessian)) {
+                *g *= bag[*row as usize];
+                *h *= bag[*row as usize];
+            }
+        }
+        (gradient, hessian)
+    }
+
+    /// Calls `visit(gradients, hessians, leaves, rows)` for blocks of the rows of a body: their derivatives for an output, zeros for those
+    /// that were not drawn, at scores to which the leaves' values are added that are tried.
     fn visit_body(
         &self,
         loss: &dyn Loss,
@@ -119,9 +145,6 @@ impl Shard {
     ) {
         let permuted = &self.permuted[permutation];
         let first = (permutation + 1) * permuted.scores.len();
-        let target = target_of(&self.target, &self.more_targets, output);
-        let of_rows = |values: &[f32], rows: &[u32]| -> Vec<f32> { rows.iter().map(|row| values[*row as usize]).collect() };
-        let (mut gradient, mut hessian) = (vec![0.0; BATCH], vec![0.0; BATCH]);
         for (block, rows) in permuted.rows[..permuted.ends[body]].chunks(BATCH).enumerate() {
             let (start, n) = (block * BATCH, rows.len());
             let mut scores: Vec<Vec<f32>> = permuted.scores.iter().map(|bodies| bodies[body][start..start + n].to_vec()).collect();
@@ -129,26 +152,51 @@ impl Shard {
                 let leaf = &self.leaf[first + k];
                 scores.iter_mut().zip(rows).for_each(|(score, row)| *score += values[body][leaf[*row as usize] as usize]);
             }
-            let weight = self.weight.as_ref().map(|weight| of_rows(weight, rows));
-            let columns: Vec<Vec<f32>> = self.columns.iter().map(|column| of_rows(column, rows)).collect();
-            let scores: Vec<&[f32]> = scores.iter().map(Vec::as_slice).collect();
-            let columns: Vec<&[f32]> = columns.iter().map(Vec::as_slice).collect();
-            let (target, weight) = (&of_rows(target, rows)[..], weight.as_deref());
-            let (gradient, hessian) = (&mut gradient[..n], &mut hessian[..n]);
-            loss.derivatives(output, losses::Rows { scores: &scores, target, weight, columns: &columns }, gradient, hessian);
-            if let Some(bag) = &self.bag {
-                for (row, (g, h)) in rows.iter().zip(gradient.iter_mut().zip(hessian.iter_mut())) {
-                    *g *= bag[*row as usize];
-                    *h *= bag[*row as usize];
-                }
-            }
+            let (gradient, hessian) = self.derive_rows(loss, output, rows, &scores);
             let leaf: Vec<u16> = rows.iter().map(|row| self.leaf[first + output][*row as usize]).collect();
-            visit(gradient, hessian, &leaf, rows);
+            visit(&gradient, &hessian, &leaf, rows);
         }
     }
 
-    /// Appends the residuals `target - score` of the rows of each body that were drawn, and their weights where rows have any, to those of their
-    /// leaves in an output's last tree: `lists` are those of all leaves, one body's behind the other's.
+    /// Writes the derivatives of batch `batch` where [`Shard::derive`] writes them, zeros for all rows but those of a body, or of its tail,
+    /// that were drawn: lane `2 i` of an output (of all sets) is that of the `i`-th of the last `pairs` bodies, and the one behind it that
+    /// of its tail. Returns the range of rows.
+    pub fn derive_lane(&mut self, loss: &dyn Loss, output: usize, (lane, pairs): (usize, usize), batch: usize) -> Range<usize> {
+        let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
+        let (permutation, of_set) = (output / loss.outputs() - 1, output % loss.outputs());
+        let permuted = &self.permuted[permutation];
+        let body = permuted.bodies() - pairs + lane / 2;
+        let places = if lane % 2 == 0 { 0..permuted.ends[body] } else { permuted.ends[body]..permuted.ends[body + 1] };
+        let place = |row: usize| Some(permuted.places[row] as usize).filter(|place| places.contains(place));
+        let rows: Vec<u32> = range.clone().filter(|row| place(*row).is_some()).map(|row| row as u32).collect();
+        let of_output = |k: usize| -> Vec<f32> {
+            match lane % 2 {
+                0 => rows.iter().map(|row| permuted.scores[k][body][permuted.places[*row as usize] as usize]).collect(),
+                _ => rows.iter().map(|row| self.scores[(permutation + 1) * loss.outputs() + k][*row as usize]).collect(),
+            }
+        };
+        let scores: Vec<Vec<f32>> = (0..loss.outputs()).map(of_output).collect();
+        let (gradient, hessian) = self.derive_rows(loss, of_set, &rows, &scores);
+        self.gradient[..range.len()].fill(0.0);
+        self.hessian[..range.len()].fill(0.0);
+        for (row, (g, h)) in rows.iter().zip(gradient.iter().zip(&hessian)) {
+            (self.gradient[*row as usize - range.start], self.hessian[*row as usize - range.start]) = (*g, *h);
+        }
+        range
+    }
+
+    /// Returns the magnitudes of a lane's derivatives: see [`Shard::derive_lane`].
+    pub fn lane_magnitudes(&mut self, loss: &dyn Loss, output: usize, lane: (usize, usize)) -> Magnitudes {
+        let mut magnitudes = Magnitudes::default();
+        for batch in 0..self.batches() {
+            let n = self.derive_lane(loss, output, lane, batch).len();
+            magnitudes.add_batch(&self.gradient[..n], &self.hessian[..n]);
+        }
+        magnitudes
+    }
+
+    /// Appends the residuals `target - score` of the rows of each body that were drawn, and their weights where rows have any, to those of
+    /// their leaves in an output's last tree: `lists` are those of all leaves, one body's behind the other's.
     pub fn body_residuals(&self, output: usize, leaves: usize, lists: &mut [(Vec<f64>, Vec<f32>)]) {
         let outputs = self.scores.len() / (self.permuted.len() + 1);
         let permuted = &self.permuted[output / outputs - 1];
@@ -178,8 +226,8 @@ impl Shard {
         magnitudes
     }
 
-    /// Sums an output's derivatives in the leaves of its last tree over the rows of each body, one body's behind the other's: fixed-point gradient
-    /// and hessian, and the count.
+    /// Sums an output's derivatives in the leaves of its last tree over the rows of each body, one body's behind the other's: fixed-point
+    /// gradient and hessian, and the count.
     pub fn body_sums(
         &self,
         loss: &dyn Loss,

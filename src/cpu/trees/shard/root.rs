@@ -74,13 +74,17 @@ impl Shard {
         range
     }
 
-    /// Quantizes the derivatives of a batch of all outputs that share the tree; returns the range of rows.
+    /// Quantizes the derivatives of a batch of all outputs that share the tree, or of all bodies and tails that it is told by; returns the
+    /// range of rows.
     fn pack_lanes(&mut self, loss: &dyn Loss, (tree, shared): (&TreeContext<'_>, &SharedTree), batch: usize) -> Range<usize> {
         let (first_row, width) = (self.number(batch), shared.lanes.width);
         let (mut scratch, mut range) = ([vec![], vec![]], 0..0);
         let mut words = std::mem::take(&mut self.words);
         for k in 0..shared.outputs() {
-            range = self.derive(loss, shared.first + k, batch, true);
+            range = match shared.pairs {
+                0 => self.derive(loss, shared.first + k, batch, true),
+                pairs => self.derive_lane(loss, shared.first + k / (2 * pairs), (k % (2 * pairs), pairs), batch),
+            };
             let derivatives = (&self.gradient[..range.len()], &self.hessian[..range.len()]);
             let own = &mut words[range.start * width..range.end * width];
             shared.pack(k, derivatives, (tree.rounding, first_row), &mut scratch, own);

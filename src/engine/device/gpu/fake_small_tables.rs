@@ -125,7 +125,7 @@ fn grow_table(table: &SmallTable<'_>, trees: &SmallTrees<'_>, grown: &mut GrownT
     let mut steps = CpuTrees::new(&pool, data, &|| false)?;
     let mut features = All((0..table.features.len() as u32).collect());
     for tree in 0..u64::from(trees.rounds) {
-        let request = TreeRequest { loss: table.loss, tree, output: 0, shared: None, groups: &[], plan: None };
+        let request = TreeRequest { loss: table.loss, tree, output: 0, shared: None, bodies: None, groups: &[], plan: None };
         let (sums, scales) = match steps.begin_tree(&request) {
             Ok(Begun::Root { sums, scales }) => (sums, scales),
             Ok(Begun::Whole(_)) => return Err(Error::Data("the CPU grows no whole trees".into())),

@@ -338,7 +338,7 @@ fn rows_may_lie_in_any_shard() {
         json!({ "leaf_iterations": 4, "loss": "log_cosh", "row_sample": "goss", "path_smooth": 3 }),
         json!({ "leaf": "linear", "row_sample": "mvs" }),
         json!({ "boosting": "ordered", "row_sample": "mvs" }),
-        json!({ "boosting": "ordered", "loss": "mae", "row_sample": "bernoulli", "monotone": { "x1": 1 } }),
+        json!({ "boosting": "ordered", "loss": "mae", "row_sample": "bernoulli", "min_child_weight": 3 }),
         json!({ "boosting": "ordered", "loss": "log_cosh", "leaf_iterations": 2, "permutations": 2, "min_data_in_leaf": 5 }),
     ];
     under_every_policy(&losses).into_iter().for_each(|params| compare(&numbers, params));
@@ -370,6 +370,7 @@ fn several_targets_may_lie_in_any_shard() {
         json!({}),
         json!({ "loss": "multilabel", "min_data_in_leaf": 20 }),
         json!({ "loss": "multilabel", "leaf_iterations": 3 }),
+        json!({ "loss": "multilabel", "boosting": "ordered" }),
         json!({ "loss": "mae" }),
         json!({ "row_sample": "mvs" }),
         json!({ "row_sample": "bayesian", "bagging_temperature": 3.0 }),

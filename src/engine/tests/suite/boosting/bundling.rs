@@ -236,7 +236,7 @@ fn the_first_tree_of_a_sparse_table_is_the_naive_one() {
             let model = t.fit(&p);
             let gradient: Vec<f64> = t.y().iter().map(|y| -y).collect();
             let found: Vec<Vec<f64>> = t.columns.iter().map(|c| borders(c, p.bins.common() as usize - 1, p.border_method)).collect();
-            let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &vec![1.0; t.rows()] };
+            let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &vec![1.0; t.rows()], pairs: &[] };
             let rules = Rules::of(&p);
             naive::assert_equal(&model, &model.trees[0], &data.grow((0..t.rows()).collect(), &rules), &rules, p.learning_rate());
         }

@@ -83,7 +83,7 @@ fn trees_are_those_of_a_naive_twin() {
                 add(grown, &rules, 0.5 * twin.factors[k], &mut scores);
             }
             let gradient: Vec<f64> = scores.iter().zip(&y).map(|(s, y)| s - y).collect();
-            let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &[1.0; 40] };
+            let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &[1.0; 40], pairs: &[] };
             all.push(data.grow((0..40).collect(), &rules));
             twin.normalize(&dropped, normalize);
         }

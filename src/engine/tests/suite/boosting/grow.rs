@@ -51,7 +51,7 @@ fn check_first_tree(table: &Table, p: &BoostingParams) {
     let gradient: Vec<f64> = (0..y.len()).map(|i| weight(i) * (start - y[i])).collect();
     let hessian: Vec<f64> = (0..y.len()).map(weight).collect();
     let found = all_borders(table, p);
-    let data = Data { columns: &table.columns, borders: &found, gradient: &gradient, hessian: &hessian };
+    let data = Data { columns: &table.columns, borders: &found, gradient: &gradient, hessian: &hessian, pairs: &[] };
     let rules = Rules::of(p).with_weights(p, table.columns.len());
     let training = (0..y.len()).filter(|i| !table.held_out.as_ref().is_some_and(|h| h[*i])).collect();
     let grown = data.grow(training, &rules);
@@ -320,7 +320,7 @@ impl Booster {
             let d: Vec<(f64, f64)> =
                 scores.iter().zip(&y).map(|(s, y)| naive::derivatives(self.loss, self.alpha, self.delta, self.power, *s, *y)).collect();
             let (gradient, hessian): (Vec<f64>, Vec<f64>) = d.into_iter().unzip();
-            let data = Data { columns: &table.columns, borders: &found, gradient: &gradient, hessian: &hessian };
+            let data = Data { columns: &table.columns, borders: &found, gradient: &gradient, hessian: &hessian, pairs: &[] };
             let grown = data.grow((0..y.len()).collect(), &rules);
             let mut next = scores.clone();
             grown.leaves(&mut |rows, g, h| {

@@ -1,4 +1,5 @@
-//! `boosting="ordered"`: against a twin that anyone can read, and what holds of fits whose trees grow to gradients that rows had no part in.
+//! `boosting="ordered"`: against a twin that anyone can read, and what holds of fits whose trees grow to gradients that rows had no part
+//! in.
 
 use serde_json::{Value, json};
 use std::sync::Mutex;
@@ -17,12 +18,12 @@ use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::quantize::borders::borders;
 use taiga_testing::continued::Kept;
-use taiga_testing::naive::{self, Data, Grown, Rules, derivatives};
+use taiga_testing::naive::{self, Data, Grown, Pair, Rules, derivatives};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::{Dice, POLICIES, Table, params, params_with, raw, table};
 
-/// What a fit keeps of one permutation, as the definition has it: the rows in its order, and for each body all rows' scores, of which those of the body and
-/// of its tail count.
+/// What a fit keeps of one permutation, as the definition has it: the rows in its order, and for each body all rows' scores, of which those
+/// of the body and of its tail count.
 struct Permuted {
     order: Vec<usize>,
     bodies: Vec<(usize, Vec<f64>)>,
@@ -35,14 +36,19 @@ impl Permuted {
         Permuted { order, bodies }
     }
 
-    /// The score of each row by the largest body that stands wholly before it; of the first row its own.
-    fn scores(&self) -> Vec<f64> {
-        let mut scores = vec![0.0; self.order.len()];
-        for (place, row) in self.order.iter().enumerate() {
-            let body = self.bodies.iter().rev().find(|(rows, _)| *rows <= place).unwrap_or(&self.bodies[0]);
-            scores[*row] = body.1[*row];
-        }
-        scores
+    /// What splits are scored by: the derivatives of the rows of the last four bodies, and of as many behind each, or of those that there
+    /// are, at the body's scores.
+    fn pairs(&self, derivative: &dyn Fn(usize, f64) -> (f64, f64)) -> Vec<Pair> {
+        let last = self.bodies.len().saturating_sub(4);
+        let of_body = |(rows, scores): &(usize, Vec<f64>)| {
+            let of_rows = |own: &[usize]| {
+                let mut all = vec![(0.0, 0.0); self.order.len()];
+                own.iter().for_each(|row| all[*row] = derivative(*row, scores[*row]));
+                all
+            };
+            Pair { body: of_rows(&self.order[..*rows]), tail: of_rows(&self.order[*rows..self.order.len().min(2 * rows)]) }
+        };
+        self.bodies[last..].iter().map(of_body).collect()
     }
 }
 
@@ -56,8 +62,8 @@ fn add(grown: &Grown, rules: &Rules, rate: f64, body: &[usize], derivative: &dyn
     });
 }
 
-/// Proves that trees grow to the gradients that the definition says, and have the values that all rows give them at the model's own scores: for each
-/// policy, squared errors and probabilities, weights, several permutations, one, and the order of a column.
+/// Proves that trees grow to the gradients that the definition says, and have the values that all rows give them at the model's own scores:
+/// for each policy, squared errors and probabilities, weights, several permutations, one, and the order of a column.
 #[test]
 fn trees_are_those_of_a_naive_twin() {
     const ROWS: usize = 45;
@@ -78,8 +84,9 @@ fn trees_are_those_of_a_naive_twin() {
         t.order = (seed % 5 == 4).then(|| places.clone());
         let permutations = 1 + seed % 4;
         let p = json!({
-            "loss": if is_class { "logloss" } else { "rmse" }, "rounds": 8, "policy": policy, "depth": 2, "learning_rate": 0.5, "l2": 2.0, "seed": seed,
-            "boosting": "ordered", "permutations": if t.order.is_some() { 3 } else { permutations }, "n_threads": 1, "min_child_weight": 0.1,
+            "loss": if is_class { "logloss" } else { "rmse" }, "rounds": 8, "policy": policy, "depth": 2, "learning_rate": 0.5, "l2": 2.0,
+            "boosting": "ordered", "permutations": if t.order.is_some() { 3 } else { permutations }, "min_child_weight": 0.1, "seed": seed,
+            "n_threads": 1,
         });
         let p = if seed % 4 == 2 { params_with(p, json!({ "max_delta_step": 9.0 })) } else { params(p) };
         let p = if policy == "leafwise" { BoostingParams { leaves: Some(4), ..p } } else { p };
@@ -108,9 +115,10 @@ fn trees_are_those_of_a_naive_twin() {
         let mut first = None;
         for round in 0..8 {
             let drawn = Random::new(seed, Purpose::TreePermutation, round).u64(0) as usize % permuted.len();
-            let scores = permuted[drawn].scores();
-            let (gradient, hessian): (Vec<f64>, Vec<f64>) = (0..ROWS).map(|row| derivative(row, scores[row])).unzip();
-            let grown = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &hessian }.grow(all.clone(), &rules);
+            let pairs = permuted[drawn].pairs(&derivative);
+            let (gradient, hessian): (Vec<f64>, Vec<f64>) = (0..ROWS).map(|row| derivative(row, own[row])).unzip();
+            let data = Data { columns: &t.columns, borders: &found, gradient: &gradient, hessian: &hessian, pairs: &pairs };
+            let grown = data.grow(all.clone(), &rules);
             for Permuted { order, bodies } in &mut permuted {
                 bodies.iter_mut().for_each(|(rows, scores)| add(&grown, &rules, 0.5, &order[..*rows], &derivative, scores));
             }
@@ -148,8 +156,8 @@ impl TreeDevices for Watched {
     }
 }
 
-/// Proves that a row's target has no part in the score that its gradient is taken at, whatever it becomes, as long as trees ask the same, and that it
-/// has in those of rows behind it and in the model's own: by means of gradients and by medians of residuals.
+/// Proves that a row's target has no part in the score that its gradient is taken at, whatever it becomes, as long as trees ask the same,
+/// and that it has in those of rows behind it and in the model's own: by means of gradients and by medians of residuals.
 #[test]
 fn no_target_has_a_part_in_its_own_gradient() {
     let rows = 700;
@@ -186,8 +194,8 @@ fn no_target_has_a_part_in_its_own_gradient() {
     }
 }
 
-/// Proves that threads change nothing of random fits: any loss that has such fits, policy, sampler, weights, held-out rows with early stopping, several
-/// outputs, categories, orders; and that models are read again, of format version 18.
+/// Proves that threads change nothing of random fits: any loss that has such fits, policy, sampler, weights, held-out rows with early
+/// stopping, several outputs, categories, orders; and that models are read again, of format version 18.
 #[test]
 fn threads_change_no_random_fit_in_order() {
     let (mut fitted, all) = (0, cases(80));
@@ -211,8 +219,8 @@ fn threads_change_no_random_fit_in_order() {
     assert!(10 * fitted >= 5 * all, "{fitted} of {all} fits gave models");
 }
 
-/// Proves that weights all times a power of two change no tree, that two rows, and equal rows, are fitted, and that a value of `boosting` by its name
-/// in CatBoost is this one.
+/// Proves that weights all times a power of two change no tree, that two rows, and equal rows, are fitted, and that a value of `boosting`
+/// by its name in CatBoost is this one.
 #[test]
 fn edges_are_those_of_any_fit() {
     let mut t = table(600, 3);
@@ -258,6 +266,8 @@ fn what_does_not_go_with_it_is_told() {
         let error = refused(json!({ "loss": loss }));
         assert!(error.contains("`boosting`: \"ordered\"") && error.contains(&format!("loss=\"{loss}\"")), "{error}");
     }
+    let error = refused(json!({ "monotone": { "x0": 1 } }));
+    assert!(error.contains("`boosting`: \"ordered\"") && error.contains("`monotone`"), "{error}");
     assert!(refused(json!({ "leaf": "linear" })).contains("boosting=\"ordered\""));
     assert!(refused(json!({ "drop_rate": 0.5 })).contains("counts only under boosting=\"dart\""));
     let t = table(300, 1);
