@@ -347,8 +347,11 @@ def test_keys_of_rows_are_those_of_the_function(cls: Any, x: np.ndarray, flag: n
     assert est.model_ == shuffled.model_
     fit = {GbdtClassifier: "fit_gbdt", GbdtRegressor: "fit_gbdt", GbdtRanker: "fit_gbdt"}.get(cls, "fit_forest")
     if cls in (GbdtRegressor, ForestRegressor):
-        direct = getattr(table(x, y=y, row_key=key).taiga, fit)
-        assert est.model_ == direct("y", NAMES, row_key="row_key", **{"rounds" if "gbdt" in fit else "trees": 8})
+        direct = getattr(table(x, target=y, row_key=key).taiga, fit)
+        model = direct("target", NAMES, row_key="row_key", **{"rounds" if "gbdt" in fit else "trees": 8})
+        # A receipt tells which parameters were named.
+        assert est.model_.trees().equals(model.trees())
+        assert est.model_.params == model.params
     two = {"day": key // 1000, "name": [f"n{k}" for k in key]}
     pairs = [small(cls).fit(x[i], y[i], row_key=pl.DataFrame(two)[i]) for i in (np.arange(len(x)), order)]
     assert pairs[0].model_ == pairs[1].model_
