@@ -105,7 +105,7 @@ impl<'p, 'a> CudaLinear<'p, 'a> {
         }
     }
 
-    fn problem(&self) -> &'p Problem<'a> {
+    pub(super) fn problem(&self) -> &'p Problem<'a> {
         self.passes.problem
     }
 
