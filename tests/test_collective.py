@@ -411,10 +411,28 @@ def test_an_optimizer_that_takes_batches_is_told_before_anybody_is_waited_for() 
         table(50).select(tg.fit_sparse_lr("yes", "words", optimizer="sgd", collective=us))
 
 
-@pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 1), (1, 3)], ids=lambda n: f"{n} processes")
-def test_a_job_that_was_killed_goes_on_from_its_snapshot(workers: Workers, before: int, after: int) -> None:
+KILLED: dict[str, dict[str, Any]] = {
+    "gbdt": {"target": "y", "features": [*NUMBERS, "city"], "rounds": 300, "learning_rate": 0.05, "weight": "w"},
+    "forest": {"function": "fit_forest", "target": "kind", "features": [*NUMBERS, "city"], "trees": 400, "weight": "w"},
+    "sparse": {
+        "function": "fit_sparse_lr",
+        "target": "kind",
+        "features": ["tokens", "values"],
+        "dense": ["a"],
+        "epochs": 300,
+        "tolerance": 0.0,
+        "l2": 1e-9,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("gbdt", 3, 2), ("gbdt", 2, 1), ("gbdt", 1, 3), ("forest", 3, 2), ("forest", 1, 2), ("sparse", 2, 3)],
+)
+def test_a_job_that_was_killed_goes_on_from_its_snapshot(workers: Workers, name: str, before: int, after: int) -> None:
     """To the bytes of a fit that was never killed, in another number of processes; rank 0 alone has the file."""
-    fit = {"target": "y", "features": [*NUMBERS, "city"], "rounds": 300, "learning_rate": 0.05, "weight": "w"}
+    fit = KILLED[name]
     state = workers.folder / "fit.snapshot"
 
     def start(world: int) -> list[subprocess.Popen[str]]:

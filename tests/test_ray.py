@@ -101,10 +101,17 @@ def test_rows_come_from_files_queries_and_datasets(frame: pl.DataFrame, folder: 
     assert model.to_bytes() == alone(rows, rounds=8)
 
 
-def test_a_forest_grows_in_the_workers(frame: pl.DataFrame, folder: Path) -> None:
+def test_a_forest_grows_in_the_workers(frame: pl.DataFrame, folder: Path, tmp_path: Path) -> None:
     """Its trees are dealt to them, and it has the bytes of one process's; what is wrong is told at the call."""
     made = fit_forest(str(folder), "y", *FEATURES, workers=3, trees=7, weight="w", **HERE)
     assert made.to_bytes() == frame.taiga.fit_forest("y", *FEATURES, trees=7, weight="w").to_bytes()
+    file = tmp_path / "fit.snapshot"
+    for trees, workers in [(10, 3), (14, 2)]:
+        kept: dict[str, Any] = {"snapshot": file, "snapshot_every": 4}
+        made = fit_forest(str(folder), "y", *FEATURES, workers=workers, trees=trees, **kept, **HERE)
+        assert made.to_bytes() == frame.taiga.fit_forest("y", *FEATURES, trees=trees).to_bytes()
+        with pytest.raises(pl.exceptions.ComputeError, match=r"`snapshot`: it has [0-9]+ trees, and this fit has 3"):
+            frame.taiga.fit_forest("y", *FEATURES, trees=3, snapshot=file)
     with pytest.raises(ValueError, match="parameter `device`: with `gpus_per_worker`"):
         fit_forest(str(folder), "y", "a", workers=2, gpus_per_worker=1, device="cuda")
     with pytest.raises(TypeError, match="rounds"):

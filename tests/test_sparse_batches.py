@@ -12,7 +12,7 @@ import polars_taiga as tg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from polars_taiga import _batches, linear
+from polars_taiga import _batches, _fit, linear
 
 from tests import test_row_key
 from tests.batches import (
@@ -212,7 +212,8 @@ def test_auto_counts_lists(frame: pl.DataFrame, file: Path, monkeypatch: pytest.
     def own(*lists: str, **params: Any) -> Any:
         roles = dict.fromkeys(["weight", "eval", "row_key"])
         names = (*lists, None, None)[:2]
-        call = linear.linear_call("yes", names, params.get("dense"), roles, {}, None, None, "raise", None)
+        how: dict[str, Any] = {"training": _fit.Training(), "progress": None, "on_error": "raise", "metadata": None}
+        call = linear.linear_call("yes", names, params.get("dense"), roles, {}, **how)
         return _batches._Fit(_batches.BatchesCall(call, "auto", None), lazy, "auto").own
 
     assert own("words").batch_rows() == (32 << 20) // 512

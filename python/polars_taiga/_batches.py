@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -25,9 +26,11 @@ _INPUT = "__taiga_input"
 class BatchesCall:
     """What a call says of batches."""
 
-    def __init__(self, call: Call, batches: object, spill: object) -> None:
-        """Of this fit; what is wrong is noted in the problems of the call, which are raised."""
-        self.call = call
+    def __init__(self, call: Call, batches: object, spill: object, folds: dict[str, Any] | None = None) -> None:
+        """Of this fit; what is wrong is noted in the problems of the call, which are raised. `folds`: what is to be
+        done with folds, where it is fits of these.
+        """
+        self.call, self.folds = call, folds
         self.batches: bool | int | str = False
         self.spill: str | None = None
         with call.problems.collect():
@@ -39,9 +42,9 @@ class BatchesCall:
                 raise ValueError(msg)
         call.problems.raise_found()
 
-    def fit(self, frame: pl.LazyFrame, engine: Any) -> tuple[bool, bytes | None]:
-        """Fit in batches; the model's bytes, `None` where `on_error` makes it null. The first is false where
-        `batches="auto"` finds that the frame need not be read so.
+    def fit(self, frame: pl.LazyFrame, engine: Any) -> tuple[bool, Any]:
+        """Fit in batches; the model's bytes, `None` where `on_error` makes it null; of folds the column of what comes
+        of them. The first is false where `batches="auto"` finds that the frame need not be read so.
         """
         if self.batches is False:
             return False, None
@@ -54,13 +57,17 @@ class _Fit:
 
     def __init__(self, given: BatchesCall, frame: pl.LazyFrame, engine: Any) -> None:
         """Check it by the types of what it reads."""
-        call, self.batches = given.call, given.batches
+        call, self.batches, self.folds = given.call, given.batches, given.folds
+        self.call = call
         self.frame, self.engine = frame, engine
         self.own = _taiga.BatchedFit(given.spill)
         everything = pl.struct([*call.columns, *call.parts, *call.selected]).alias(_INPUT)
         schema = frame.select(everything).collect_schema()
         auto = self.batches == "auto"
         kwargs = {"number": self.own.number, "learner": call.problems.function, "fit": call.kwargs, "auto": auto}
+        if self.folds is not None:
+            # The plugin reads no object twice.
+            kwargs["folds"] = copy.deepcopy({"fit": call.kwargs, **self.folds})
         # That there is a model is what is wrong; which one is nothing to the error.
         models = [pl.lit(None, dtype=pl.Binary) for _ in call.models]
         begin = _plugin.whole("batches_begin", [pl.col(_INPUT), *models], kwargs)
@@ -72,8 +79,8 @@ class _Fit:
         self.kept = pl.struct(list(named.values())).alias(_INPUT)
         self.read = pl.struct([*call.columns, *call.parts]).alias(_INPUT)
 
-    def made(self) -> tuple[bool, bytes | None]:
-        """The model's bytes, if the frame is to be read in batches."""
+    def made(self) -> tuple[bool, Any]:
+        """The model's bytes, or what comes of folds, if the frame is to be read in batches."""
         if self.batches != "auto":
             _check_polars()
         rows = self.collected(self.frame.select(self.kept))
@@ -82,11 +89,18 @@ class _Fit:
                 return False, None
             _check_polars()
         self.take(rows)
+        height = rows.height
         del rows
         model, error = self.own.fit(self.passes)
         if error is not None:
             raise _plugin.error_of(error)
-        return True, model
+        return True, model if self.folds is None else self.given(height)
+
+    def given(self, rows: int) -> pl.Series:
+        """What has come of folds: of `fit_folds` a value for each of so many rows, else one."""
+        by_row = _plugin.whole("batches_give", [pl.col("row")], {"number": self.own.number})
+        one = self.call.problems.function != "fit_folds"
+        return pl.select(row=pl.int_range(1 if one else rows)).select(by_row).to_series()
 
     def collected(self, query: pl.LazyFrame) -> pl.DataFrame:
         """What a query gives."""

@@ -36,9 +36,17 @@ from polars_taiga.predict import PredictParams, predict
 from polars_taiga.quantize import borders, quantize
 from polars_taiga.row_key import receipt
 from polars_taiga.score import MeasureParams, ScoreParams, score
-from polars_taiga.search import as_frame, search
+from polars_taiga.search import as_frame, search, search_call
 from polars_taiga.statistics import histogram, histogram2d, min_max
-from polars_taiga.validation import FoldsParams, ValidateParams, cross_val_predict, cross_validate, fit_folds
+from polars_taiga.validation import (
+    FoldsParams,
+    ValidateParams,
+    cross_val_predict,
+    cross_validate,
+    fit_folds,
+    folds_call,
+    validation_call,
+)
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -48,7 +56,7 @@ if TYPE_CHECKING:
 
     from polars_taiga._batches import Batches
     from polars_taiga._callback import Callback
-    from polars_taiga._fit import OnError
+    from polars_taiga._fit import Call, OnError
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.calibration import CalibrationMethod
@@ -337,20 +345,24 @@ class TaigaExpr:
         return combine(self._expr, *cats)
 
 
-def _collected(frame: pl.LazyFrame, expr: pl.Expr, engine: Engine) -> Any:
-    """The one value that an expression over a frame gives."""
+def _collected(frame: pl.LazyFrame, expr: pl.Expr, engine: Engine) -> pl.Series:
+    """What an expression over a frame gives."""
     with _plugin.errors():
         query = frame.select(expr)
         # Early versions of Polars know of one engine alone.
-        return (query.collect() if engine == "auto" else query.collect(engine=engine)).item()
+        return (query.collect() if engine == "auto" else query.collect(engine=engine)).to_series()
 
 
 class _Fits:
     """What lazy and eager frames have in common."""
 
-    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
-        """The one value that an expression over the frame gives, collected by `engine`."""
+    def _column(self, expr: pl.Expr, engine: Engine) -> pl.Series:
+        """What an expression over the frame gives, collected by `engine`."""
         raise NotImplementedError
+
+    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
+        """The one value that an expression over the frame gives."""
+        return self._column(expr, engine).item()
 
     def _lazy(self) -> pl.LazyFrame:
         """The frame as a query."""
@@ -372,20 +384,57 @@ class _Fits:
             return None if value is None else Model(value)
         return self._fitted(given.call.expr(), engine)
 
+    def _of_folds(
+        self, call: tuple[Call, dict[str, Any]], expr: pl.Expr, batches: Batches, engine: Engine
+    ) -> pl.Series:
+        """What an expression of folds gives, or the same call of a frame that is read in batches."""
+        given = BatchesCall(call[0], batches, None, call[1])
+        may = self._may_be_in_batches(given.batches)
+        done, value = given.fit(self._lazy(), engine) if may else (False, None)
+        return pl.Series(value) if done else self._column(expr, engine)
+
+    @shows(FoldsParams)
+    def fit_folds(
+        self,
+        target: IntoColumn,
+        *features: IntoColumns,
+        on_error: Literal["raise", "null"] = "raise",
+        metadata: Metadata | None = None,
+        batches: Batches = False,
+        engine: Engine = "auto",
+        **params: Unpack[FoldsParams],
+    ) -> pl.DataFrame:
+        """Fit the models of all folds by `tg.fit_folds`: collect the query of a lazy frame, and return `fold` and
+        `model` of each of its rows, in their order. `engine`: as in `LazyFrame.collect`, what the query is run by.
+        `batches`: whether the query is run in batches, as in `cross_validate`; beside the frame
+        (`pl.concat([lf, models.lazy()], how="horizontal")`) `tg.predict(pl.col("model"), …)` is `tg.cross_val_predict`.
+        """
+        call = folds_call(target, features, params, on_error=on_error, metadata=metadata)
+        own = fit_folds(target, *features, on_error=on_error, metadata=metadata, **params)
+        return self._of_folds(call, own, batches, engine).struct.unnest()
+
     @shows(ValidateParams)
     def cross_validate(
         self,
         target: IntoColumn,
         *features: IntoColumns,
         models: bool = False,
+        batches: Batches = False,
         engine: Engine = "auto",
         **params: Unpack[FoldsParams],
     ) -> pl.DataFrame:
         """Validate by `tg.cross_validate`: collect the query of a lazy frame, and return a row for each fold. `engine`:
         as in `LazyFrame.collect`, what the query is run by.
+
+        With `batches=True` the table is never in memory as a whole, and what comes is the same
+        (docs/larger_than_memory.md). The query is run in batches, as in `fit_gbdt`, and four times: for the target and
+        whatever else stands beside the numeric features, for the borders, for the codes, of which all folds share one
+        byte a value, and for a value of each bin, by which a fold's rows are measured. It has to give the same rows in
+        the same order each time. `row_key` and `leaf="linear"` are errors.
         """
-        folds = self._value(cross_validate(target, *features, models=models, **params), engine)
-        return pl.DataFrame(folds.struct.unnest())
+        call = validation_call(target, features, params, models=models)
+        own = cross_validate(target, *features, models=models, **params)
+        return pl.DataFrame(self._of_folds(call, own, batches, engine).item().struct.unnest())
 
     @shows(FoldsParams)
     def search(
@@ -395,14 +444,18 @@ class _Fits:
         space: Space,
         trials: int | None = None,
         halving: int | None = None,
+        batches: Batches = False,
         engine: Engine = "auto",
         **params: Unpack[FoldsParams],
     ) -> pl.DataFrame:
         """Search by `tg.search`: collect the query of a lazy frame, and return a row for each trial, with a column for
-        each parameter, the best first. `engine`: as in `LazyFrame.collect`, what the query is run by.
+        each parameter, the best first. `engine`: as in `LazyFrame.collect`, what the query is run by. `batches`:
+        whether the query is run in batches, as in `cross_validate`; the last three times for each of the trials'
+        `bins`, `border_method`, `border_sample` and `seed`.
         """
+        call = search_call(target, features, params, space=space, trials=trials, halving=halving)
         own = search(target, *features, space=space, trials=trials, halving=halving, **params)
-        return as_frame(self._value(own, engine).struct.unnest())
+        return as_frame(self._of_folds(call, own, batches, engine).item().struct.unnest())
 
     @overload
     def fit_gbdt(
@@ -788,7 +841,7 @@ class TaigaLazyFrame(_Fits):
         """Of this frame."""
         self._frame = frame
 
-    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
+    def _column(self, expr: pl.Expr, engine: Engine) -> pl.Series:
         return _collected(self._frame, expr, engine)
 
     def _lazy(self) -> pl.LazyFrame:
@@ -819,11 +872,11 @@ class TaigaDataFrame(_Fits):
         """Of this frame."""
         self._frame = frame
 
-    def _value(self, expr: pl.Expr, engine: Engine) -> Any:
+    def _column(self, expr: pl.Expr, engine: Engine) -> pl.Series:
         if engine != "auto":
             return _collected(self._frame.lazy(), expr, engine)
         with _plugin.errors():
-            return self._frame.select(expr).item()
+            return self._frame.select(expr).to_series()
 
     def _lazy(self) -> pl.LazyFrame:
         return self._frame.lazy()

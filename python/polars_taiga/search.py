@@ -88,6 +88,20 @@ def search(
     >>> found["mean"].is_sorted()
     True
     """
+    fit, more = search_call(target, features, params, space=space, trials=trials, halving=halving)
+    return _plugin.scalar("search", fit.inputs(), {"fit": fit.kwargs, **more}).alias("search")
+
+
+def search_call(
+    target: IntoColumn,
+    features: tuple[IntoColumns, ...],
+    params: Mapping[str, Any],
+    *,
+    space: Space,
+    trials: int | None,
+    halving: int | None,
+) -> tuple[_fit.Call, dict[str, Any]]:
+    """What `search` reads, and what the plugin is told besides; what is wrong with it is raised."""
     own = FoldsCall("search", target, features, params)
     problems = own.call.problems
     metric = params.get("metric")
@@ -109,10 +123,9 @@ def search(
             msg = f"parameter `halving`: {halving!r} is no number from 2 on: of so many trials one goes on"
             raise ValueError(msg)
     measured = own.measured(metric)
-    inputs, kwargs = own.inputs("{}")
+    fit, more = own.fit("{}")
     told = [json.dumps({name: _fit.plain(name, value) for name, value in trial.items()}) for trial in drawn]
-    kwargs = {**kwargs, "measured": measured, "trials": texts, "told": told, "halving": halving}
-    return _plugin.scalar("search", inputs, kwargs).alias("search")
+    return fit, {**more, "measured": measured, "trials": texts, "told": told, "halving": halving}
 
 
 def draw(space: Space, trials: int | None, seed: int) -> list[dict[str, Any]]:

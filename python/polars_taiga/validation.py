@@ -133,8 +133,8 @@ class FoldsCall:
             _fit.checked_on_error(on_error, ("raise", "null"))
         self.named = self.call.named(own)
 
-    def inputs(self, params: str) -> tuple[list[pl.Expr], dict[str, Any]]:
-        """The inputs of the expression, and its keywords."""
+    def fit(self, params: str) -> tuple[_fit.Call, dict[str, Any]]:
+        """What the fits read, and what the plugin is told besides."""
         fit = _fit.call(
             self.call.problems,
             self.call.columns,
@@ -145,7 +145,7 @@ class FoldsCall:
             on_error=self.on_error,
             metadata=self.metadata,
         )
-        return fit.inputs(), {"fit": fit.kwargs, "division": self.division.kwargs()}
+        return fit, {"division": self.division.kwargs()}
 
     def measured(self, metric: Metrics | None) -> dict[str, list[str]]:
         """The metrics that are measured, and the fields that they come in."""
@@ -227,9 +227,21 @@ def fit_folds(
     >>> models.group_by("fold").agg(pl.len(), pl.col("model").n_unique()).sort("fold").rows()
     [(0, 25, 1), (1, 25, 1), (2, 25, 1), (3, 25, 1)]
     """
+    fit, more = folds_call(target, features, params, on_error=on_error, metadata=metadata)
+    return _plugin.whole("fit_folds", fit.inputs(), {"fit": fit.kwargs, **more}).alias("folds")
+
+
+def folds_call(
+    target: IntoColumn,
+    features: tuple[IntoColumns, ...],
+    params: Mapping[str, Any],
+    *,
+    on_error: Any,
+    metadata: Metadata | None,
+) -> tuple[_fit.Call, dict[str, Any]]:
+    """What `fit_folds` reads, and what the plugin is told besides; what is wrong with it is raised."""
     own = FoldsCall("fit_folds", target, features, params, on_error=on_error, metadata=metadata)
-    inputs, kwargs = own.inputs(own.call.json(own.named))
-    return _plugin.whole("fit_folds", inputs, kwargs).alias("folds")
+    return own.fit(own.call.json(own.named))
 
 
 @shows(FoldsParams)
@@ -324,9 +336,16 @@ def cross_validate(
     >>> folds["auc"].mean() > 0.95
     True
     """
+    fit, more = validation_call(target, features, params, models=models)
+    return _plugin.scalar("cross_validate", fit.inputs(), {"fit": fit.kwargs, **more}).alias("cross_validation")
+
+
+def validation_call(
+    target: IntoColumn, features: tuple[IntoColumns, ...], params: Mapping[str, Any], *, models: bool
+) -> tuple[_fit.Call, dict[str, Any]]:
+    """What `cross_validate` reads, and what the plugin is told besides; what is wrong with it is raised."""
     own = FoldsCall("cross_validate", target, features, params)
     text = own.call.json(own.named)
     measured = own.measured(params.get("metric"))
-    inputs, kwargs = own.inputs(text)
-    kwargs = {**kwargs, "measured": measured, "models": bool(models)}
-    return _plugin.scalar("cross_validate", inputs, kwargs).alias("cross_validation")
+    fit, more = own.fit(text)
+    return fit, {**more, "measured": measured, "models": bool(models)}

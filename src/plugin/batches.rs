@@ -8,6 +8,7 @@
 //! batches_take    that struct of what is kept whole: the target and all else beside features and lists, categories
 //! fit(feed)       asks `feed` for each pass; in it
 //! batches_take    that struct of some rows, with all fields
+//! batches_give    what has come of folds
 //! ```
 //!
 //! The rows of each pass must be those that are kept: these are compared here, the features in the engine. Sparse logistic regression reads its
@@ -22,6 +23,7 @@ use crate::columns::{is_listed, number_type};
 use crate::errors;
 use crate::export::{Answer, Length, export};
 use crate::fit::{Fields, FitKwargs, Parts, is_sparse};
+use crate::folds::FoldsKwargs;
 use crate::model::python_error;
 use crate::monitor;
 use crate::row_key::has_key;
@@ -60,6 +62,8 @@ struct BatchedFit {
     begun: Mutex<Option<Arc<Begun>>>,
     /// What Python has handed over last.
     taken: Mutex<Option<Series>>,
+    /// What has come of folds, which is more than a model.
+    given: Mutex<Option<Series>>,
 }
 
 /// What the types say of a fit.
@@ -98,6 +102,9 @@ struct BeginKwargs {
     number: u64,
     learner: Learner,
     fit: FitKwargs,
+    /// What is to be done with folds.
+    #[serde(default)]
+    folds: Option<FoldsKwargs>,
     /// Whether it is told later, if the fit is to be in batches.
     auto: bool,
 }
@@ -119,7 +126,7 @@ fn begin_field(_: &[Field], _: BeginKwargs) -> PolarsResult<Field> {
 fn batches_begin(inputs: &[Series], kwargs: BeginKwargs) -> Answer {
     monitor::expression(kwargs.learner.function(), false, || {
         let fit = fit_of(kwargs.number)?;
-        let (begun, names) = Begun::new(inputs, kwargs.learner, kwargs.fit)?;
+        let (begun, names) = Begun::new(inputs, kwargs.learner, kwargs.fit, kwargs.folds)?;
         if let Some(problem) = begun.problem.as_ref().filter(|_| !kwargs.auto) {
             return Err(errors::data(problem));
         }
@@ -146,11 +153,27 @@ fn batches_take(inputs: &[Series], kwargs: TakeKwargs) -> Answer {
 
 export!(batches_take, take_field, TakeKwargs, Length::One);
 
+fn give_field(_: &[Field], kwargs: TakeKwargs) -> PolarsResult<Field> {
+    let given = locked(&fit_of(kwargs.number)?.given).clone();
+    given.map(|given| Field::new(given.name().clone(), given.dtype().clone())).ok_or_else(nothing_yet)
+}
+
+/// Gives what has come of a fit of folds.
+fn batches_give(_: &[Series], kwargs: TakeKwargs) -> Answer {
+    monitor::expression("batches", false, || locked(&fit_of(kwargs.number)?.given).take().ok_or_else(nothing_yet))
+}
+
+fn nothing_yet() -> PolarsError {
+    errors::data("parameter `batches`: this fit has nothing to give")
+}
+
+export!(batches_give, give_field, TakeKwargs, Length::Rows);
+
 impl Begun {
     /// Checks what types and parameters tell; beside it the names of the fields that are kept whole, features and roles.
-    fn new(inputs: &[Series], learner: Learner, kwargs: FitKwargs) -> PolarsResult<(Begun, Vec<String>)> {
+    fn new(inputs: &[Series], learner: Learner, kwargs: FitKwargs, folds: Option<FoldsKwargs>) -> PolarsResult<(Begun, Vec<String>)> {
         let empty = inputs[0].clear();
-        let params = Params::checked(learner, empty.dtype(), &kwargs)?;
+        let params = Params::checked(learner, empty.dtype(), &kwargs, folds)?;
         let problem = problem(&kwargs, &params, &InputSchema::new(empty.dtype())?, inputs.len() > 1)?;
         let is_whole = |s: &Series| is_listed(s.dtype()) || params.categorical().iter().any(|name| name == s.name().as_str());
         let roles = Fields::of_roles(&empty)?;
@@ -214,7 +237,7 @@ impl PyBatchedFit {
     fn new(spill: Option<PathBuf>) -> PyResult<Self> {
         let spill = spill.map(SpillFolder::new).transpose().map_err(python_error)?;
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let fit = Arc::new(BatchedFit { number, spill, begun: Mutex::default(), taken: Mutex::default() });
+        let fit = Arc::new(BatchedFit { number, spill, begun: Mutex::default(), taken: Mutex::default(), given: Mutex::default() });
         locked(FITS.get()).insert(number, Arc::downgrade(&fit));
         Ok(PyBatchedFit(fit))
     }
@@ -240,7 +263,7 @@ impl PyBatchedFit {
     }
 
     /// Fits to what was taken last, and the batches of `feed`, which gives a generator for each pass: the model's bytes, or the text of an
-    /// error.
+    /// error. What comes of folds `batches_give` has.
     fn fit<'py>(&self, py: Python<'py>, feed: Py<PyAny>) -> PyResult<(Option<Bound<'py, PyBytes>>, Option<String>)> {
         let (fit, begun) = (&self.0, self.begun()?);
         let (made, raised) = py.detach(|| fit.run(&begun, &feed));
@@ -265,7 +288,13 @@ impl BatchedFit {
             let parts = Parts::in_batches(&begun.empty, &kept, &begun.whole)?;
             drop(kept);
             debug_assert!(!has_key(&parts));
-            let passes = Passes { fit: self, begun, parts: &parts, feed, raised: Mutex::default() };
+            let passes = Passes { fit: self, begun, parts: &parts, feed, raised: Mutex::default(), batch: Mutex::default() };
+            if let Params::Folds(..) = &begun.params {
+                let given = begun.params.fit_folds(begun.learner, &passes);
+                raised = locked(&passes.raised).take();
+                *locked(&self.given) = Some(given?);
+                return Ok(crate::fit::binary_series("model", None));
+            }
             let bytes = begun.kwargs.on_error.apply(&parts.target, |_| begun.params.fit(&passes, self.spill.as_ref()));
             raised = locked(&passes.raised).take();
             Ok(crate::fit::binary_series("model", bytes?))

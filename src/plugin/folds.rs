@@ -14,10 +14,12 @@ use crate::times::TimeColumns;
 use crate::{categories, errors, fit};
 use polars::prelude::*;
 use serde::Deserialize;
-use taiga_engine::dataset::Input;
+use std::collections::HashMap;
 use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
+use taiga_engine::dataset::{Batches, Input};
 use taiga_engine::device::DeviceSet;
-use taiga_engine::learners::boosting::cross_validation::FoldModel;
+use taiga_engine::learners::boosting::coded_table::CodedTable;
+use taiga_engine::learners::boosting::cross_validation::{FoldModel, coded};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::schema::GivenColumns;
 use taiga_engine::learners::boosting::search::{Halving, Trial};
@@ -55,34 +57,33 @@ enum By {
 pub struct FoldsKwargs {
     fit: FitKwargs,
     division: DivisionKwargs,
-}
-
-/// What Python says of a cross-validation.
-#[derive(Deserialize)]
-pub struct CrossValidateKwargs {
-    fit: FitKwargs,
-    division: DivisionKwargs,
+    #[serde(default)]
     measured: MeasuredKwargs,
-    /// Whether the models come along.
+    /// Whether the models of a cross-validation come along.
+    #[serde(default)]
     models: bool,
-}
-
-/// What Python says of a search.
-#[derive(Deserialize)]
-pub struct SearchKwargs {
-    fit: FitKwargs,
-    division: DivisionKwargs,
-    measured: MeasuredKwargs,
-    /// The parameters of each trial as JSON.
+    /// Of a search the parameters of each trial as JSON.
+    #[serde(default)]
     trials: Vec<String>,
     /// What was drawn of them, as JSON.
+    #[serde(default)]
     told: Vec<String>,
     /// Of how many trials one goes on to so many times the rounds.
+    #[serde(default)]
     halving: Option<u32>,
 }
 
+/// The features of a table that come in batches.
+#[derive(Clone, Copy)]
+pub struct InBatches<'a> {
+    pub batches: Batches<'a>,
+    /// Makes one more pass: calls what it is given with the number of each batch's first row, and the columns of all features, of which those
+    /// that are kept whole are not looked at.
+    pub pass: &'a (dyn Fn(&mut dyn FnMut(usize, &[Series]) -> PolarsResult<()>) -> PolarsResult<()> + Sync),
+}
+
 /// What is measured: metrics as JSON, by the model where there is none.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct MeasuredKwargs {
     metrics: Vec<String>,
     /// Their names, as fields.
@@ -109,7 +110,7 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
 }
 
 /// The parameters of the folds' fits, checked.
-fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
+pub fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
     fit::checked(input, kwargs, BoostingParams::from_json, check)
 }
 
@@ -191,29 +192,33 @@ fn folds_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
 
 /// By row, its fold and the model that has not seen it.
 fn fit_folds(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
-    called("fit_folds", inputs, |parts| {
-        let params = checked(inputs[0].dtype(), &kwargs.fit)?;
-        let fitted = kwargs.fit.on_error.apply(&parts.target, |_| {
-            let keyed = Keyed::new(parts, None)?;
-            let parts = Keyed::parts_of(&keyed, parts);
-            read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
-                let folds = kwargs.division.folds(parts, input)?;
-                let watch = Watch::new("fit_folds", "rounds", kwargs.fit.progress);
-                let models = boosting::fit_folds(input, params, &folds, &watch).map_err(errors::compute)?;
-                let models = models.into_iter().map(|fold| bytes(parts, &kwargs.fit, labels.clone(), fold.model));
-                let of_row = keyed.as_ref().map_or_else(|| folds.of_row.clone(), |keyed| keyed.as_they_came(&folds.of_row));
-                Ok((of_row, models.collect::<PolarsResult<Vec<_>>>()?))
-            })
-        })?;
-        let (of_row, models) = fitted.unwrap_or_else(|| (vec![NO_FOLD; parts.target.len()], vec![]));
-        let of_row: Vec<Option<IdxSize>> = of_row.into_iter().map(|fold| (fold != NO_FOLD).then_some(fold as IdxSize)).collect();
-        let fold = UInt32Chunked::from_iter_options("fold".into(), of_row.iter().copied());
-        let models = match models.is_empty() {
-            true => BinaryChunked::full_null("model".into(), of_row.len()),
-            false => BinaryChunked::from_slice("model".into(), &models).take(&IdxCa::new("".into(), of_row))?,
-        };
-        Ok(StructChunked::from_series("folds".into(), fold.len(), [fold.into_series(), models.into_series()].iter())?.into_series())
-    })
+    called("fit_folds", inputs, |parts| models_of_rows(parts, &checked(inputs[0].dtype(), &kwargs.fit)?, &kwargs, None))
+}
+
+/// Of each row its fold and its model, as `fit_folds` gives them; `source`: what comes in batches.
+pub fn models_of_rows(parts: &Parts, params: &BoostingParams, kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
+    let batches = source.map(|source| source.batches);
+    let fitted = kwargs.fit.on_error.apply(&parts.target, |_| {
+        let keyed = Keyed::new(parts, None)?;
+        let parts = Keyed::parts_of(&keyed, parts);
+        read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
+            let folds = kwargs.division.folds(parts, input)?;
+            let watch = Watch::new("fit_folds", "rounds", kwargs.fit.progress);
+            let table = coded(input, params, batches, &watch).map_err(errors::compute)?;
+            let models = boosting::fit_coded_folds(&table, params, &folds, &watch).map_err(errors::compute)?;
+            let models = models.into_iter().map(|fold| bytes(parts, &kwargs.fit, labels.clone(), fold.model));
+            let of_row = keyed.as_ref().map_or_else(|| folds.of_row.clone(), |keyed| keyed.as_they_came(&folds.of_row));
+            Ok((of_row, models.collect::<PolarsResult<Vec<_>>>()?))
+        })
+    })?;
+    let (of_row, models) = fitted.unwrap_or_else(|| (vec![NO_FOLD; parts.target.len()], vec![]));
+    let of_row: Vec<Option<IdxSize>> = of_row.into_iter().map(|fold| (fold != NO_FOLD).then_some(fold as IdxSize)).collect();
+    let fold = UInt32Chunked::from_iter_options("fold".into(), of_row.iter().copied());
+    let models = match models.is_empty() {
+        true => BinaryChunked::full_null("model".into(), of_row.len()),
+        false => BinaryChunked::from_slice("model".into(), &models).take(&IdxCa::new("".into(), of_row))?,
+    };
+    Ok(StructChunked::from_series("folds".into(), fold.len(), [fold.into_series(), models.into_series()].iter())?.into_series())
 }
 
 export!(fit_folds, folds_field, FoldsKwargs, Length::Rows);
@@ -235,7 +240,8 @@ fn in_struct(name: &str, columns: &[Series]) -> PolarsResult<Series> {
 }
 
 impl Tested {
-    fn new(parts: &Parts, rows: &[usize]) -> PolarsResult<Tested> {
+    /// The rows of a table, some of whose features may come in batches, and are known by their codes and bins.
+    fn new(parts: &Parts, rows: &[usize], known: Option<(&CodedTable<'_>, &BinValues)>) -> PolarsResult<Tested> {
         let taken = IdxCa::from_vec("".into(), rows.iter().map(|row| *row as IdxSize).collect());
         let of = |series: Series| series.take(&taken);
         let one = |role: &str| -> PolarsResult<Option<Series>> { parts.one(role)?.map(of).transpose() };
@@ -245,13 +251,18 @@ impl Tested {
         for name in crate::times::TIMES {
             times.extend(one(name)?.map(|column| (name, column)));
         }
+        let column = |(index, column): (usize, &Series)| match known.and_then(|(table, bins)| bins.of_feature(table, index, rows)) {
+            Some(values) => values,
+            None => of(column.clone()),
+        };
+        let columns = parts.features.iter().enumerate().map(column).collect::<PolarsResult<Vec<_>>>()?;
         Ok(Tested {
             target: in_struct("target", &[of(parts.target.clone())?])?,
             weight: role("weight")?,
             group: role("group")?,
             of_metric: if of_metric.is_empty() { None } else { Some(in_struct("metric_columns", &of_metric)?) },
             times,
-            columns: unnest(&parts.features.iter().cloned().map(of).collect::<PolarsResult<Vec<_>>>()?)?,
+            columns: unnest(&columns)?,
         })
     }
 
@@ -278,10 +289,50 @@ impl Tested {
     }
 }
 
-/// The rows of all folds.
-fn tested(parts: &Parts, folds: &Folds) -> PolarsResult<Vec<Tested>> {
-    (0..folds.count).map(|fold| Tested::new(parts, &folds.fold(fold).tested)).collect()
+/// Values of features that come in batches: of each bin one, which trees on the table's borders send wherever they send the bin's others. So
+/// rows are measured by their codes.
+struct BinValues {
+    /// Of each feature that comes in batches: of each code the place of its value, and the values.
+    features: HashMap<usize, (Vec<IdxSize>, Series)>,
 }
+
+impl BinValues {
+    /// Finds those of a table in one pass.
+    fn new(table: &CodedTable<'_>, parts: &Parts, source: &InBatches<'_>) -> PolarsResult<BinValues> {
+        let batched = source.batches.columns().iter().map(|index| *index as usize);
+        let mut features: HashMap<usize, (Vec<IdxSize>, Series)> =
+            batched.map(|index| (index, (vec![NONE; 256], parts.features[index].clear()))).collect();
+        (source.pass)(&mut |first, columns| {
+            for (index, (places, values)) in &mut features {
+                let (column, codes) = (&columns[*index], table.codes(*index));
+                let mut rows: Vec<IdxSize> = vec![];
+                for row in 0..column.len() {
+                    let place = &mut places[codes.map_or(0, |codes| codes[first + row]) as usize];
+                    if *place == NONE {
+                        *place = (values.len() + rows.len()) as IdxSize;
+                        rows.push(row as IdxSize);
+                    }
+                }
+                if !rows.is_empty() {
+                    values.append(&column.take(&IdxCa::from_vec("".into(), rows))?)?;
+                }
+            }
+            Ok(())
+        })?;
+        Ok(BinValues { features })
+    }
+
+    /// A feature's values of some rows of the table; none of one that does not come in batches.
+    fn of_feature(&self, table: &CodedTable<'_>, index: usize, rows: &[usize]) -> Option<PolarsResult<Series>> {
+        let (places, values) = self.features.get(&index)?;
+        let codes = table.codes(index);
+        let place = |row: &usize| places[codes.map_or(0, |codes| codes[*row]) as usize];
+        Some(values.take(&IdxCa::from_vec("".into(), rows.iter().map(place).collect())))
+    }
+}
+
+/// No place.
+const NONE: IdxSize = IdxSize::MAX;
 
 /// One list of structs.
 fn listed(name: &str, columns: Vec<Series>) -> PolarsResult<Series> {
@@ -295,7 +346,7 @@ fn list_field(name: &str, fields: Vec<Field>) -> Field {
 
 const CROSS_VALIDATION: &str = "cross_validation";
 
-fn cross_validate_field(inputs: &[Field], kwargs: CrossValidateKwargs) -> PolarsResult<Field> {
+fn cross_validate_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
     errors::guarded("cross_validate", || {
         checked(inputs[0].dtype(), &kwargs.fit)?;
         let counts = ["fold", "train_rows", "test_rows", "rounds"].map(|name| Field::new(name.into(), DataType::UInt32));
@@ -306,47 +357,52 @@ fn cross_validate_field(inputs: &[Field], kwargs: CrossValidateKwargs) -> Polars
 }
 
 /// A row for each fold: its sizes, the rounds of its model, and what that is worth.
-fn cross_validate(inputs: &[Series], kwargs: CrossValidateKwargs) -> Answer {
-    called("cross_validate", inputs, |parts| {
-        let keyed = Keyed::new(parts, None)?;
-        let parts = Keyed::parts_of(&keyed, parts);
-        let params = checked(inputs[0].dtype(), &kwargs.fit)?;
-        let metrics = kwargs.measured.metrics()?;
-        read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
-            let folds = kwargs.division.folds(parts, input)?;
-            let watch = Watch::new("cross_validate", "rounds", kwargs.fit.progress);
-            let models = boosting::fit_folds(input, params, &folds, &watch).map_err(errors::compute)?;
-            let (mut counts, mut values, mut all) = ([const { vec![] }; 3], vec![vec![]; metrics.len()], vec![]);
-            for FoldModel { model, training, tested } in models {
-                let rounds = model.rounds();
-                counts.iter_mut().zip([training, tested.len(), rounds]).for_each(|(all, own)| all.push(own as u32));
-                let model = bytes(parts, &kwargs.fit, labels.clone(), model)?;
-                let measured = Tested::new(parts, &tested)?.measure(model.clone(), &params.device, &metrics)?;
-                values.iter_mut().zip(measured).for_each(|(all, own)| all.push(own));
-                all.extend(kwargs.models.then_some(model));
-            }
-            let mut columns = vec![UInt32Chunked::from_vec("fold".into(), (0..folds.count).collect()).into_series()];
-            for (name, counts) in ["train_rows", "test_rows", "rounds"].into_iter().zip(counts) {
-                columns.push(UInt32Chunked::from_vec(name.into(), counts).into_series());
-            }
-            for (name, values) in kwargs.measured.names.iter().zip(values) {
-                columns.push(Float64Chunked::from_vec(name.into(), values).into_series());
-            }
-            if kwargs.models {
-                columns.push(BinaryChunked::from_slice("model".into(), &all).into_series());
-            }
-            listed(CROSS_VALIDATION, columns)
-        })
+fn cross_validate(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
+    called("cross_validate", inputs, |parts| validated(parts, checked(inputs[0].dtype(), &kwargs.fit)?, &kwargs, None))
+}
+
+/// What `cross_validate` gives; `source`: what comes in batches.
+pub fn validated(parts: &Parts, params: BoostingParams, kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
+    let keyed = Keyed::new(parts, None)?;
+    let parts = Keyed::parts_of(&keyed, parts);
+    let metrics = kwargs.measured.metrics()?;
+    read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
+        let folds = kwargs.division.folds(parts, input)?;
+        let watch = Watch::new("cross_validate", "rounds", kwargs.fit.progress);
+        let table = coded(input, params, source.map(|source| source.batches), &watch).map_err(errors::compute)?;
+        let bins = source.map(|source| BinValues::new(&table, parts, &source)).transpose()?;
+        let models = boosting::fit_coded_folds(&table, params, &folds, &watch).map_err(errors::compute)?;
+        let (mut counts, mut values, mut all) = ([const { vec![] }; 3], vec![vec![]; metrics.len()], vec![]);
+        for FoldModel { model, training, tested } in models {
+            let rounds = model.rounds();
+            counts.iter_mut().zip([training, tested.len(), rounds]).for_each(|(all, own)| all.push(own as u32));
+            let model = bytes(parts, &kwargs.fit, labels.clone(), model)?;
+            let measured =
+                Tested::new(parts, &tested, bins.as_ref().map(|bins| (&table, bins)))?.measure(model.clone(), &params.device, &metrics)?;
+            values.iter_mut().zip(measured).for_each(|(all, own)| all.push(own));
+            all.extend(kwargs.models.then_some(model));
+        }
+        let mut columns = vec![UInt32Chunked::from_vec("fold".into(), (0..folds.count).collect()).into_series()];
+        for (name, counts) in ["train_rows", "test_rows", "rounds"].into_iter().zip(counts) {
+            columns.push(UInt32Chunked::from_vec(name.into(), counts).into_series());
+        }
+        for (name, values) in kwargs.measured.names.iter().zip(values) {
+            columns.push(Float64Chunked::from_vec(name.into(), values).into_series());
+        }
+        if kwargs.models {
+            columns.push(BinaryChunked::from_slice("model".into(), &all).into_series());
+        }
+        listed(CROSS_VALIDATION, columns)
     })
 }
 
-export!(cross_validate, cross_validate_field, CrossValidateKwargs, Length::One);
+export!(cross_validate, cross_validate_field, FoldsKwargs, Length::One);
 
 const SEARCH: &str = "search";
 
-impl SearchKwargs {
-    /// The parameters of each trial, checked.
-    fn trials(&self, input: &DataType) -> PolarsResult<Vec<BoostingParams>> {
+impl FoldsKwargs {
+    /// The parameters of each trial of a search, checked.
+    pub fn trials(&self, input: &DataType) -> PolarsResult<Vec<BoostingParams>> {
         let of = |(number, text): (usize, &String)| {
             let params = fit::checked_params(input, &self.fit, text, BoostingParams::from_json, check);
             params.map_err(|e| e.wrap_msg(|text| format!("trial {number}: {text}")))
@@ -355,7 +411,7 @@ impl SearchKwargs {
     }
 }
 
-fn search_field(inputs: &[Field], kwargs: SearchKwargs) -> PolarsResult<Field> {
+fn search_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
     errors::guarded(SEARCH, || {
         kwargs.trials(inputs[0].dtype())?;
         kwargs.measured.metrics()?;
@@ -374,47 +430,59 @@ fn search_field(inputs: &[Field], kwargs: SearchKwargs) -> PolarsResult<Field> {
 }
 
 /// A row for each trial in each rung that it reached: the rounds it was given, and what its models of all folds are worth.
-fn search(inputs: &[Series], kwargs: SearchKwargs) -> Answer {
-    called(SEARCH, inputs, |parts| {
-        let keyed = Keyed::new(parts, None)?;
-        let parts = Keyed::parts_of(&keyed, parts);
-        let trials = kwargs.trials(inputs[0].dtype())?;
-        let metric = kwargs.measured.metrics()?;
-        let Some(first) = trials.first() else { return Err(errors::data("parameter `trials`: there are none")) };
-        read(parts, first.clone(), SEARCH, Wanted::Model, |input, of_first, labels| {
-            let folds = kwargs.division.folds(parts, input)?;
-            let rows = tested(parts, &folds)?;
-            let trials: Vec<BoostingParams> =
-                trials.iter().map(|params| BoostingParams { n_threads: of_first.n_threads, ..params.clone() }).collect();
-            let watch = Watch::new(SEARCH, "rounds", kwargs.fit.progress);
-            let measure = |fold: usize, fitted: FoldModel| {
-                let larger = metric[0].clone().unwrap_or_else(|| fitted.model.scoring().metric.into()).larger_is_better();
-                let value = bytes(parts, &kwargs.fit, labels.clone(), fitted.model)
-                    .and_then(|model| rows[fold].measure(model, &of_first.device, &metric))
-                    .map_err(errors::through)?;
-                Ok((value[0], larger))
-            };
-            let halving = kwargs.halving.map(|factor| Halving { factor });
-            let found = boosting::search(input, &trials, &folds, halving, &watch, measure).map_err(errors::compute)?;
-            let count = |name: &str, of: &dyn Fn(&Trial) -> u32| UInt32Chunked::from_vec(name.into(), found.iter().map(of).collect());
-            let value = |name: &str, of: &dyn Fn(&Trial) -> f64| Float64Chunked::from_vec(name.into(), found.iter().map(of).collect());
-            let mut folds =
-                ListPrimitiveChunkedBuilder::<Float64Type>::new("folds".into(), found.len(), found.len() * 5, DataType::Float64);
-            found.iter().for_each(|trial| folds.append_slice(&trial.values));
-            listed(
-                SEARCH,
-                vec![
-                    count("trial", &|t| t.number as u32).into_series(),
-                    StringChunked::from_iter_options("params".into(), found.iter().map(|t| kwargs.told.get(t.number))).into_series(),
-                    count("rung", &|t| t.rung).into_series(),
-                    count("rounds", &|t| t.rounds).into_series(),
-                    value("mean", &Trial::mean).into_series(),
-                    value("std", &Trial::deviation).into_series(),
-                    folds.finish().into_series(),
-                ],
-            )
-        })
+fn search(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
+    called(SEARCH, inputs, |parts| searched(parts, &kwargs.trials(inputs[0].dtype())?, &kwargs, None))
+}
+
+/// What `search` gives of trials; `source`: what comes in batches.
+pub fn searched(parts: &Parts, trials: &[BoostingParams], kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
+    let keyed = Keyed::new(parts, None)?;
+    let parts = Keyed::parts_of(&keyed, parts);
+    let metric = kwargs.measured.metrics()?;
+    let Some(first) = trials.first() else { return Err(errors::data("parameter `trials`: there are none")) };
+    read(parts, first.clone(), SEARCH, Wanted::Model, |input, of_first, labels| {
+        let folds = kwargs.division.folds(parts, input)?;
+        // What comes in batches is measured by the codes of each table, and never stands here as values.
+        let rows = match source {
+            None => (0..folds.count).map(|fold| Tested::new(parts, &folds.fold(fold).tested, None)).collect::<PolarsResult<Vec<_>>>()?,
+            Some(_) => vec![],
+        };
+        let trials: Vec<BoostingParams> =
+            trials.iter().map(|params| BoostingParams { n_threads: of_first.n_threads, ..params.clone() }).collect();
+        let watch = Watch::new(SEARCH, "rounds", kwargs.fit.progress);
+        let measure = |fold: usize, (table, bins): (&CodedTable<'_>, &Option<BinValues>), fitted: FoldModel| {
+            let larger = metric[0].clone().unwrap_or_else(|| fitted.model.scoring().metric.into()).larger_is_better();
+            let FoldModel { model, tested, .. } = fitted;
+            let value = bytes(parts, &kwargs.fit, labels.clone(), model)
+                .and_then(|model| match rows.get(fold) {
+                    Some(rows) => rows.measure(model, &of_first.device, &metric),
+                    None => Tested::new(parts, &tested, bins.as_ref().map(|bins| (table, bins)))?.measure(model, &of_first.device, &metric),
+                })
+                .map_err(errors::through)?;
+            Ok((value[0], larger))
+        };
+        let find_bins =
+            |table: &CodedTable<'_>| source.map(|source| BinValues::new(table, parts, &source)).transpose().map_err(errors::through);
+        let halving = kwargs.halving.map(|factor| Halving { factor });
+        let batches = source.map(|source| source.batches);
+        let found = boosting::search((input, batches), &trials, &folds, halving, &watch, find_bins, measure).map_err(errors::compute)?;
+        let count = |name: &str, of: &dyn Fn(&Trial) -> u32| UInt32Chunked::from_vec(name.into(), found.iter().map(of).collect());
+        let value = |name: &str, of: &dyn Fn(&Trial) -> f64| Float64Chunked::from_vec(name.into(), found.iter().map(of).collect());
+        let mut folds = ListPrimitiveChunkedBuilder::<Float64Type>::new("folds".into(), found.len(), found.len() * 5, DataType::Float64);
+        found.iter().for_each(|trial| folds.append_slice(&trial.values));
+        listed(
+            SEARCH,
+            vec![
+                count("trial", &|t| t.number as u32).into_series(),
+                StringChunked::from_iter_options("params".into(), found.iter().map(|t| kwargs.told.get(t.number))).into_series(),
+                count("rung", &|t| t.rung).into_series(),
+                count("rounds", &|t| t.rounds).into_series(),
+                value("mean", &Trial::mean).into_series(),
+                value("std", &Trial::deviation).into_series(),
+                folds.finish().into_series(),
+            ],
+        )
     })
 }
 
-export!(search, search_field, SearchKwargs, Length::One);
+export!(search, search_field, FoldsKwargs, Length::One);

@@ -8,7 +8,7 @@ use crate::device::trees::{small_table_gpus, stay_here};
 use crate::device::{Chosen, check_on_cpu, check_present, gpu, of_process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use taiga_core::dataset::Monitor;
+use taiga_core::dataset::{Batches, Monitor};
 use taiga_core::encoding::Lookup;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting as core;
@@ -243,26 +243,41 @@ pub fn fit_folds(
     monitor: &dyn Monitor,
 ) -> Result<Vec<cross_validation::FoldModel>> {
     check_present(&params.device)?;
-    let fits = cross_validation::Fits { fit: &fit_with, stay_here: stay_here(input, params), monitor };
-    cross_validation::fit_folds(input, params, folds, fits)
+    fit_coded_folds(&cross_validation::coded(input, params, None, monitor)?, params, folds, monitor)
+}
+
+/// Fits the models of all folds of a table that is coded already ([`cross_validation::coded`]), some of whose columns may have come in batches.
+///
+/// # Errors
+/// As [`fit_folds`].
+pub fn fit_coded_folds(
+    table: &core::coded_table::CodedTable<'_>,
+    params: &core::BoostingParams,
+    folds: &taiga_core::dataset::folds::Folds,
+    monitor: &dyn Monitor,
+) -> Result<Vec<cross_validation::FoldModel>> {
+    check_present(&params.device)?;
+    let fits = cross_validation::Fits { fit: &fit_with, stay_here: stay_here(table.input(), params), monitor };
+    cross_validation::fit_folds(table, params, folds, fits)
 }
 
 /// Searches among the parameters of trials; see [`core::search`].
 ///
 /// # Errors
 /// As [`core::search::search`].
-pub fn search(
-    input: &taiga_core::dataset::Input<'_>,
+pub fn search<T: Sync>(
+    (input, batches): (&taiga_core::dataset::Input<'_>, Option<Batches<'_>>),
     trials: &[core::BoostingParams],
     folds: &taiga_core::dataset::folds::Folds,
     halving: Option<core::search::Halving>,
     monitor: &dyn Monitor,
-    measure: impl Fn(usize, cross_validation::FoldModel) -> Result<(f64, bool)> + Sync,
+    prepare: impl Fn(&core::coded_table::CodedTable<'_>) -> Result<T>,
+    measure: impl Fn(usize, (&core::coded_table::CodedTable<'_>, &T), cross_validation::FoldModel) -> Result<(f64, bool)> + Sync,
 ) -> Result<Vec<core::search::Trial>> {
     trials.iter().try_for_each(|params| check_present(&params.device))?;
     let stay_here = trials.iter().all(|params| stay_here(input, params));
     let fits = cross_validation::Fits { fit: &fit_with, stay_here, monitor };
-    core::search::search(input, trials, folds, halving, fits, measure)
+    core::search::search((input, batches), trials, folds, halving, fits, prepare, measure)
 }
 
 /// Models of boosted trees.

@@ -2,6 +2,7 @@
 
 use super::passes::Passes;
 use crate::fit::{FitKwargs, OnError, Wanted};
+use crate::folds::{self, FoldsKwargs, InBatches};
 use crate::linear::Rows;
 use crate::schema::InputSchema;
 use crate::{errors, forest, gbdt, linear};
@@ -24,6 +25,12 @@ pub(super) enum Learner {
     Forest,
     #[serde(rename = "fit_sparse_lr")]
     SparseLr,
+    #[serde(rename = "fit_folds")]
+    FitFolds,
+    #[serde(rename = "cross_validate")]
+    CrossValidate,
+    #[serde(rename = "search")]
+    Search,
 }
 
 impl Learner {
@@ -32,6 +39,9 @@ impl Learner {
             Learner::Gbdt => "fit_gbdt",
             Learner::Forest => "fit_forest",
             Learner::SparseLr => "fit_sparse_lr",
+            Learner::FitFolds => "fit_folds",
+            Learner::CrossValidate => "cross_validate",
+            Learner::Search => "search",
         }
     }
 }
@@ -41,12 +51,20 @@ pub(super) enum Params {
     Gbdt(Box<BoostingParams>),
     Forest(ForestParams),
     SparseLr(LinearParams),
+    /// Those of each trial of a search, else of all folds' fits.
+    Folds(Vec<BoostingParams>, Box<FoldsKwargs>),
 }
 
 impl Params {
     /// The parameters of a fit, held against the type of its input.
-    pub(super) fn checked(learner: Learner, input: &DataType, kwargs: &FitKwargs) -> PolarsResult<Params> {
+    pub(super) fn checked(learner: Learner, input: &DataType, kwargs: &FitKwargs, folds: Option<FoldsKwargs>) -> PolarsResult<Params> {
+        let folds = || folds.map(Box::new).ok_or_else(|| errors::data("it is not told what to do with folds"));
         match learner {
+            Learner::FitFolds | Learner::CrossValidate => Ok(Params::Folds(vec![folds::checked(input, kwargs)?], folds()?)),
+            Learner::Search => {
+                let folds = folds()?;
+                Ok(Params::Folds(folds.trials(input)?, folds))
+            }
             Learner::Gbdt => gbdt::checked(input, kwargs).map(|params| Params::Gbdt(Box::new(params))),
             Learner::Forest => forest::checked(input, kwargs).map(Params::Forest),
             Learner::SparseLr => linear::checked(input, kwargs).map(Params::SparseLr),
@@ -58,6 +76,7 @@ impl Params {
             Params::Gbdt(params) => &params.categorical,
             Params::Forest(params) => &params.categorical,
             Params::SparseLr(_) => &[],
+            Params::Folds(params, _) => params.first().map_or(&[], |params| &params.categorical),
         }
     }
 
@@ -66,6 +85,7 @@ impl Params {
             Params::Gbdt(params) => &params.device,
             Params::Forest(params) => &params.device,
             Params::SparseLr(params) => &params.device,
+            Params::Folds(params, _) => params.first().map_or("cpu", |params| &params.device),
         }
     }
 
@@ -75,6 +95,8 @@ impl Params {
             // Linear leaves read values.
             Params::Gbdt(params) if params.has_linear_leaves() => 1 + 8,
             Params::Gbdt(_) => 1,
+            // The codes, and those of some folds' rows once more and as their fits keep them.
+            Params::Folds(..) => 5,
             Params::Forest(_) => 2,
             Params::SparseLr(_) => 8,
         }
@@ -104,6 +126,24 @@ impl Params {
                 model.provenance.metadata = kwargs.metadata()?;
                 Ok(model.to_bytes())
             }
+            Params::Folds(..) => Err(errors::data("folds have more than a model")),
+        }
+    }
+
+    /// What a function of folds gives of a table some of whose columns come in the batches of `passes`.
+    pub(super) fn fit_folds(&self, learner: Learner, passes: &Passes<'_>) -> PolarsResult<Series> {
+        let Params::Folds(params, kwargs) = self else { return Err(errors::data("there are no folds")) };
+        let parts = passes.parts;
+        let table = BatchedTable::new(passes, passes.begun.batched(), parts.target.len(), None);
+        let batches = (!table.batches().columns().is_empty()).then(|| table.batches());
+        let pass = |visit: &mut dyn FnMut(usize, &[Series]) -> PolarsResult<()>| {
+            batches.map_or(Ok(()), |batches| passes.again(&batches, visit)).map_err(errors::compute)
+        };
+        let source = batches.map(|batches| InBatches { batches, pass: &pass });
+        match (learner, params.first()) {
+            (Learner::FitFolds, Some(params)) => folds::models_of_rows(parts, params, kwargs, source),
+            (Learner::CrossValidate, Some(params)) => folds::validated(parts, params.clone(), kwargs, source),
+            _ => folds::searched(parts, params, kwargs, source),
         }
     }
 }
@@ -114,6 +154,11 @@ pub(super) fn problem(kwargs: &FitKwargs, params: &Params, fields: &InputSchema,
         |name: &str, what: &str| Ok(Some(format!("parameter `{name}`: {what} is not fitted in batches yet: leave out `batches`")));
     if init_model {
         return not_yet("init_model", "what goes on from a model");
+    }
+    if let Params::Folds(params, _) = params
+        && params.iter().any(BoostingParams::has_linear_leaves)
+    {
+        return not_yet("leaf", "what reads the values of the folds' rows after each tree, as \"linear\" does,");
     }
     if kwargs.snapshot.is_some() {
         return not_yet("snapshot", "what keeps its state");
@@ -133,8 +178,8 @@ pub(super) fn problem(kwargs: &FitKwargs, params: &Params, fields: &InputSchema,
     }
     let device = params.device();
     let is_gpu = matches!(DeviceSet::parse(device).map_err(errors::compute)?, DeviceSet::Cuda(_));
-    // Rows of sparse logistic regression are kept as they are, and then fitted as any.
-    if is_gpu && !matches!(params, Params::SparseLr(_)) {
+    // Rows of sparse logistic regression, and codes of folds, are kept as they are, and then fitted as any.
+    if is_gpu && !matches!(params, Params::SparseLr(_) | Params::Folds(..)) {
         return not_yet("device", &format!("{device:?}: a table on a GPU"));
     }
     Ok(None)

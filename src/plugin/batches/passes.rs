@@ -10,9 +10,10 @@ use polars::prelude::*;
 use pyo3::exceptions::PyStopIteration;
 use pyo3::prelude::*;
 use std::sync::Mutex;
-use taiga_engine::dataset::{FeatureBatches, Monitor};
+use taiga_engine::dataset::{Batches, FeatureBatches, Monitor};
 use taiga_engine::learners::linear::{RowBatches, VisitRows};
 use taiga_engine::parallel::interrupt;
+use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::{Error, column};
 
 /// The passes over a frame that Python makes.
@@ -24,6 +25,8 @@ pub(super) struct Passes<'a> {
     pub(super) feed: &'a Py<PyAny>,
     /// What Python has raised.
     pub(super) raised: Mutex<Option<PyErr>>,
+    /// The columns of the batch that is being visited.
+    pub(super) batch: Mutex<Vec<Series>>,
 }
 
 /// A pass that is under way; it ends where this is dropped.
@@ -80,6 +83,19 @@ impl Passes<'_> {
         Ok(())
     }
 
+    /// Makes a pass over rows that the engine has read before, which it holds to what they were: calls `visit` with the number of each batch's
+    /// first row and its columns.
+    pub(super) fn again(
+        &self,
+        batches: &Batches<'_>,
+        visit: &mut dyn FnMut(usize, &[Series]) -> PolarsResult<()>,
+    ) -> taiga_engine::Result<()> {
+        batches.read(&ThreadPool::new(1)?, &|| false, &mut |first, _| {
+            let columns = locked(&self.batch).clone();
+            visit(first, &columns).map_err(errors::through)
+        })
+    }
+
     /// Makes a pass: calls `visit` with each batch, and those of its features that come in batches.
     fn read(&self, visit: &mut dyn FnMut(&Fields, &[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
         let pass = Python::attach(|py| self.feed.call0(py)).map_err(|error| self.noted(error))?;
@@ -114,7 +130,10 @@ impl Passes<'_> {
 
 impl FeatureBatches for Passes<'_> {
     fn read(&self, visit: &mut dyn FnMut(&[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
-        self.read(&mut |_, numbers| visit(numbers))
+        self.read(&mut |batch, numbers| {
+            locked(&self.batch).clone_from(&batch.columns);
+            visit(numbers)
+        })
     }
 }
 

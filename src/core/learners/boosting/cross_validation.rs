@@ -13,7 +13,7 @@ use super::params::BoostingParams;
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
 use crate::dataset::folds::{Fold, Folds};
-use crate::dataset::{Input, Monitor};
+use crate::dataset::{Batches, Input, Monitor};
 use crate::error::{Error, Result};
 use crate::parallel::pools;
 use crate::parallel::thread_pool::ThreadPool;
@@ -48,19 +48,26 @@ pub struct FoldModel {
 ///
 /// # Errors
 /// Those of the fits, saying which fold; [`Error::Memory`]; [`Error::Interrupted`].
-pub fn fit_folds(input: &Input<'_>, params: &BoostingParams, folds: &Folds, fits: Fits<'_>) -> Result<Vec<FoldModel>> {
-    let table = coded(input, params, fits.monitor)?;
-    fit_each(&[(params, &table)], folds, fits, |_, fitted| Ok(fitted)).map(|fitted| fitted.into_iter().flatten().collect())
+pub fn fit_folds(table: &CodedTable<'_>, params: &BoostingParams, folds: &Folds, fits: Fits<'_>) -> Result<Vec<FoldModel>> {
+    fit_each(&[(params, table)], folds, fits, |_, fitted| Ok(fitted)).map(|fitted| fitted.into_iter().flatten().collect())
 }
 
-/// Codes a table for fits by such parameters.
+/// Codes a table for fits by such parameters; `batches`: the columns that come in batches.
 ///
 /// # Errors
 /// As [`CodedTable::new`]; for parameters that are wrong.
-pub fn coded<'a>(input: &'a Input<'a>, params: &BoostingParams, monitor: &dyn Monitor) -> Result<CodedTable<'a>> {
+pub fn coded<'a>(
+    input: &'a Input<'a>,
+    params: &BoostingParams,
+    batches: Option<Batches<'_>>,
+    monitor: &dyn Monitor,
+) -> Result<CodedTable<'a>> {
     params.validate()?;
+    if batches.is_some() && params.has_linear_leaves() {
+        return Err(Batches::not_yet("leaf", "what reads the values of all rows after each tree, as \"linear\" does,"));
+    }
     let pool = ThreadPool::new(threads(params, input.target.rows(), input.features.len()))?;
-    CodedTable::new(&pool, input, params, &|| monitor.interrupted())
+    CodedTable::new(&pool, input, params, batches, &|| monitor.interrupted())
 }
 
 /// Fits the models of all folds by each of several parameters, beside the coded table for each, and makes of each what `finish` does,

@@ -7,8 +7,8 @@ use super::coded_table::CodedTable;
 use super::cross_validation::{Fits, FoldModel, coded, fit_each};
 use super::params::BoostingParams;
 use super::untold_rounds::ROUNDS;
-use crate::dataset::Input;
 use crate::dataset::folds::Folds;
+use crate::dataset::{Batches, Input};
 use crate::error::{Error, Result};
 
 /// How trials are given up.
@@ -51,17 +51,19 @@ fn rounds_in(params: &BoostingParams, rung: u32, rungs: u32, factor: u32) -> u32
 }
 
 /// Fits the models of all folds by each of the trials' parameters, and returns what they came to: the last rung first, and in each the best
-/// first. `measure`: what a fold's model is worth, told which fold, and whether larger is better.
+/// first. `batches`: the columns that come in batches. `prepare`: makes what is needed to measure rows of a coded table. `measure`: what a fold's
+/// model is worth, and whether larger is better, told which fold, the table, and what is prepared of it.
 ///
 /// # Errors
 /// Those of the fits and of `measure`; for parameters that are wrong; [`Error::Memory`]; [`Error::Interrupted`].
-pub fn search(
-    input: &Input<'_>,
+pub fn search<T: Sync>(
+    (input, batches): (&Input<'_>, Option<Batches<'_>>),
     trials: &[BoostingParams],
     folds: &Folds,
     halving: Option<Halving>,
     fits: Fits<'_>,
-    measure: impl Fn(usize, FoldModel) -> Result<(f64, bool)> + Sync,
+    prepare: impl Fn(&CodedTable<'_>) -> Result<T>,
+    measure: impl Fn(usize, (&CodedTable<'_>, &T), FoldModel) -> Result<(f64, bool)> + Sync,
 ) -> Result<Vec<Trial>> {
     let factor = halving.map_or(2, |halving| halving.factor);
     if factor < 2 {
@@ -70,10 +72,11 @@ pub fn search(
     let mut tables: Vec<CodedTable<'_>> = vec![];
     for params in trials {
         if !tables.iter().any(|table| table.serves(params)) {
-            tables.push(coded(input, params, fits.monitor)?);
+            tables.push(coded(input, params, batches, fits.monitor)?);
         }
     }
-    let table = |params: &BoostingParams| tables.iter().find(|table| table.serves(params));
+    let prepared = tables.iter().map(prepare).collect::<Result<Vec<T>>>()?;
+    let place = |params: &BoostingParams| tables.iter().position(|table| table.serves(params));
     // As many rungs as leave a trial for the last.
     let rungs = match halving {
         None => 1,
@@ -87,10 +90,11 @@ pub fn search(
             BoostingParams { rounds, ..params.clone() }
         };
         let params: Vec<BoostingParams> = open.iter().map(of_rung).collect();
-        let each: Vec<(&BoostingParams, &CodedTable<'_>)> = params.iter().filter_map(|params| Some((params, table(params)?))).collect();
-        let found = fit_each(&each, folds, fits, |(_, fold), fitted| {
+        let places: Vec<usize> = params.iter().filter_map(place).collect();
+        let each: Vec<(&BoostingParams, &CodedTable<'_>)> = params.iter().zip(places.iter().map(|at| &tables[*at])).collect();
+        let found = fit_each(&each, folds, fits, |(number, fold), fitted| {
             let rounds = fitted.model.rounds();
-            measure(fold, fitted).map(|(value, larger)| (value, larger, rounds))
+            measure(fold, (each[number].1, &prepared[places[number]]), fitted).map(|(value, larger)| (value, larger, rounds))
         })?;
         let larger = found.first().and_then(|folds| folds.first()).is_some_and(|(_, larger, _)| *larger);
         let mut of_rung: Vec<Trial> = vec![];

@@ -93,12 +93,12 @@ impl<'a> KeptTrees<'a> {
         if self.own.is_whole() {
             return Ok(kept);
         }
-        let count = self.from_first(&(kept.len() as u32).to_le_bytes())?;
+        let count = self.first_has(&(kept.len() as u32).to_le_bytes())?;
         let count = u32::from_le_bytes(count.try_into().map_err(|_| fault("rank 0 does not say how many trees it has kept"))?);
         // A tree at a time, so that messages are no longer than one.
         let tree = |i: u32| -> Result<Measured> {
             let sent = kept.get(i as usize).map(postcard::to_allocvec).transpose().map_err(|error| fault(error.to_string()))?;
-            let bytes = self.from_first(&sent.unwrap_or_default())?;
+            let bytes = self.first_has(&sent.unwrap_or_default())?;
             let tree = postcard::from_bytes(&bytes).ok().filter(|tree| shape.holds(tree));
             tree.ok_or_else(|| fault("rank 0 sends a tree that is none"))
         };
@@ -106,7 +106,7 @@ impl<'a> KeptTrees<'a> {
     }
 
     /// Returns what the first process sends.
-    fn from_first(&self, bytes: &[u8]) -> Result<Vec<u8>> {
+    fn first_has(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         Ok(self.own.collective.gather_bytes(bytes)?.into_iter().next().unwrap_or_default())
     }
 

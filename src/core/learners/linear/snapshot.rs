@@ -143,7 +143,7 @@ impl<'a> KeptSearch<'a> {
         let is_first = self.own.collective.rank() == 0;
         let mut kept = snapshots.saved().filter(|_| is_first).map(|bytes| self.read(bytes)).transpose()?;
         if !self.own.is_whole() {
-            kept = self.from_first(kept)?;
+            kept = self.first_has(kept)?;
         }
         let Some(Payload { passes, curve, best, state, .. }) = kept else { return Ok(None) };
         if curve.len() != if watch.marks().is_some() { passes as usize } else { 0 } {
@@ -191,7 +191,7 @@ impl<'a> KeptSearch<'a> {
     }
 
     /// Returns what the first process has, with the scores of this one's rows.
-    fn from_first(&self, kept: Option<Payload<'static>>) -> Result<Option<Payload<'static>>> {
+    fn first_has(&self, kept: Option<Payload<'static>>) -> Result<Option<Payload<'static>>> {
         let each = self.own.of_each()?;
         let (mut sent, mut scores) = (vec![], vec![vec![]; each.len()]);
         if let Some(mut payload) = kept {

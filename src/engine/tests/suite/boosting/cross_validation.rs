@@ -4,7 +4,10 @@ use taiga_engine::column::Column;
 use taiga_engine::dataset::counted::Counted;
 use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
 use taiga_engine::dataset::{EvalSets, Input, Quiet};
-use taiga_engine::learners::boosting::{BoostingParams, fit, fit_folds};
+use taiga_engine::learners::boosting::cross_validation::{FoldModel, coded};
+use taiga_engine::learners::boosting::{BoostingParams, fit, fit_coded_folds, fit_folds};
+use taiga_testing::Dice;
+use taiga_testing::batches::{ends, in_batches};
 use taiga_testing::random_fits::{RandomFit, cases};
 
 /// Returns values as few levels, so that all levels are in all folds and borders lie between the same values.
@@ -86,4 +89,46 @@ fn a_fold_is_a_fit_of_its_rows() {
         same > cases(120) as usize / 2 && stopped > 0 && failed < cases(120) as usize / 2,
         "{same} same, {failed} failed, {stopped} stopped"
     );
+}
+
+/// Proves over random fits that folds of a table whose numeric columns come in batches, all or some, have the models of the table in memory, and
+/// that the codes which the table then has are those too.
+#[test]
+fn folds_of_batches_are_those_of_the_table() {
+    let (mut same, mut refused) = (0, 0);
+    for seed in 0..cases(60) {
+        let case = RandomFit::new(seed);
+        let own = case.input(Column::from_f64);
+        let mut input = Input { held_out: None, ..own };
+        input.evaluation.sets = None::<EvalSets<'_>>;
+        let Ok(folds) = Folds::new(&input, &Division::Parts(2 + (seed % 3) as u32), seed) else { continue };
+        let params =
+            BoostingParams { rounds: Some(4), n_threads: Some(1 + (seed % 3) as u32), device: "cpu".into(), ..case.params.clone() };
+        let bytes =
+            |models: Vec<FoldModel>| models.into_iter().map(|fold| (fold.model.to_bytes(), fold.training, fold.tested)).collect::<Vec<_>>();
+        let whole = fit_folds(&input, &params, &folds, &Quiet).map(bytes);
+        let mut dice = Dice::new(seed);
+        let mixed = dice.chance(0.3);
+        let comes = move |index: u32| !mixed || index.is_multiple_of(2);
+        let ends = ends(input.target.rows(), &mut dice);
+        let made = in_batches(&input.features, input.target.rows(), (&comes, ends), None, |narrow, batches| {
+            let narrow = input.with_features(narrow);
+            let table = coded(&narrow, &params, Some(batches), &Quiet)?;
+            let all = coded(&input, &params, None, &Quiet)?;
+            assert!((0..input.features.len()).all(|column| table.codes(column) == all.codes(column)), "seed {seed}: other codes");
+            fit_coded_folds(&table, &params, &folds, &Quiet).map(bytes)
+        });
+        match (made, whole) {
+            (Ok(made), Ok(whole)) => {
+                assert!(made == whole, "seed {seed}: other bytes under {params:?}");
+                same += 1;
+            }
+            (made, whole) => {
+                assert_eq!(made.err(), whole.err(), "seed {seed}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{same} validations alike, {refused} refused");
+    assert!(same > 2 * refused && same > 20, "{same} {refused}");
 }
