@@ -126,7 +126,7 @@ fn what_there_is_not_says_what_to_do() {
     for (name, value, part) in [
         ("tree_method", json!("hist"), "histograms"),
         ("boosting", json!("goss"), "row_sample=\"goss\""),
-        ("boosting_type", json!("ordered"), "gradients are not"),
+        ("boosting_type", json!("Ordered"), "boosting=\"ordered\""),
         ("sample_type", json!("uniform"), "uniform_drop=True"),
         ("has_time", json!(true), "order_by="),
         ("drop_rate", json!(0.5), "counts only under boosting=\"dart\""),
