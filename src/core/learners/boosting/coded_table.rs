@@ -52,7 +52,7 @@ impl<'a> CodedTable<'a> {
         let idle: Option<Vec<bool>> = weight.map(|weight| weight.iter().map(|w| *w == 0.0).collect());
         let counting: Option<Vec<usize>> = idle.as_ref().map(|idle| (0..rows).filter(|row| !idle[*row]).collect());
         let find = |input: &Input<'_>, batches: Option<Batches<'_>>| match batches {
-            Some(batches) => coded::code_batches(input, batches, &borders, pool, interrupted),
+            Some(batches) => coded::code_batches(input, batches, &borders, pool, interrupted, &mut |_| Ok(())),
             None => coded::code_features(input, &OwnRows::whole(input.target.rows()), &borders, pool, interrupted),
         };
         let coded = pool.enter(|| match counting {
