@@ -1,6 +1,8 @@
 //! Fits that go on from a model or from a snapshot, beside one fit of all their rounds.
 
+use crate::Dice;
 use crate::random_fits::RandomFit;
+use crate::together::deal;
 use std::sync::Mutex;
 use taiga_engine::Error;
 use taiga_engine::column::Column;
@@ -44,6 +46,54 @@ impl Snapshots for Kept {
         let mut saved = self.saved.lock().expect("a lock");
         *saved = (saved.0 + 1, bytes.to_vec());
         if saved.0 >= self.last { Err(Error::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// What became of fits that were ended in several processes and went on in others.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EndedTogether {
+    /// Fits that were ended.
+    pub ended: usize,
+    /// Models of processes whose fit had been ended before.
+    pub same: usize,
+}
+
+impl EndedTogether {
+    /// Has rows fitted three times by a drawn number of processes, `fit(where their rows end, what each keeps)`: twice until rank 0 has saved `last`
+    /// times, and then to the end. Panics unless every model has the bytes of `whole`.
+    pub fn try_on(
+        &mut self,
+        (rows, seed): (usize, u64),
+        (every, last): (u32, u32),
+        whole: &[u8],
+        fit: impl Fn(&[usize], &[Kept]) -> Vec<taiga_engine::Result<Vec<u8>>>,
+    ) {
+        let (dice, mut saved) = (&mut Dice::new(seed), None);
+        for time in 0..3 {
+            let world = [1, 2, 3, 5][dice.below(4) as usize];
+            let ends = deal(rows, world, dice);
+            // The first process alone has what was saved.
+            let ends_at = |rank: usize| if rank == 0 && time < 2 { last } else { u32::MAX };
+            let kept: Vec<Kept> = (0..world).map(|rank| Kept::new(every, saved.take_if(|_| rank == 0), ends_at(rank))).collect();
+            for (rank, made) in fit(&ends, &kept).into_iter().enumerate() {
+                match made {
+                    Ok(made) => {
+                        assert!(made == whole, "seed {seed}, time {time}, rank {rank} of {ends:?}: other bytes");
+                        self.same += usize::from(time > 0);
+                    }
+                    Err(Error::Interrupted) if rank == 0 => self.ended += 1,
+                    Err(error) => assert!(time < 2 && rank > 0 && error.to_string().contains("collective"), "seed {seed}: {error}"),
+                }
+            }
+            assert!(kept[1..].iter().all(|kept| kept.bytes().is_none()), "only the first saves");
+            saved = kept[0].bytes();
+        }
+    }
+
+    /// Says how many there were. Panics where they are few.
+    pub fn tell(self) {
+        println!("{self:?}");
+        assert!(self.ended > 10 && self.same > 20, "{self:?}");
     }
 }
 

@@ -25,7 +25,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use taiga_core::column::Column;
 use taiga_core::column::categories::{Texts, UncodedCategories};
-use taiga_core::column_steps::{BLOCK, ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
+use taiga_core::column_steps::{BLOCK, ColumnSteps, TakeCodes, blocks_of_codes, check_borders, join_rows};
 use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, UncodedInput};
 use taiga_core::error::{Error, Result};
@@ -45,14 +45,6 @@ pub struct SharedColumns {
 /// A column's rows of each share.
 fn shares_of<'a>(column: &Column<'a>, rows: &[Range<usize>]) -> Vec<Column<'a>> {
     rows.iter().map(|own| column.slice(own.start, own.len())).collect()
-}
-
-/// Answers of shares go one behind the other.
-fn join(shares: Vec<Vec<Vec<f64>>>) -> Vec<Vec<f64>> {
-    let mut shares = shares.into_iter();
-    let mut all = shares.next().unwrap_or_default();
-    shares.for_each(|share| all.iter_mut().zip(share).for_each(|(all, own)| all.extend(own)));
-    all
 }
 
 /// The error of work that is none to share.
@@ -97,7 +89,7 @@ impl SharedColumns {
             let codes = codes(queue, own.clone())?;
             target_encode::encode(queue, &codes, &prepared, &Share::of(own, all, end), plan, params)
         });
-        shares.map(join)
+        shares.map(join_rows)
     }
 }
 
@@ -228,7 +220,7 @@ impl ColumnSteps for SharedColumns {
                 }
             }
         });
-        shares.map(join)
+        shares.map(join_rows)
     }
 
     fn combine(&self, _: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {

@@ -6,7 +6,7 @@ use taiga_engine::column::Column;
 use taiga_engine::dataset::{Input, OwnRows, Quiet};
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_engine::{Error, Result};
-use taiga_testing::continued::{Kept, longer};
+use taiga_testing::continued::{EndedTogether, Kept, longer};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::together::{deal, over_tcp, own_columns};
 use taiga_testing::{Dice, Table, params, table};
@@ -130,39 +130,20 @@ fn linear_leaves_may_have_rows_in_several_processes() {
 /// the bytes of a fit that was never ended, and then by yet another.
 #[test]
 fn a_fit_that_is_ended_goes_on_in_another_number_of_processes() {
-    let (mut ended, mut same) = (0, 0);
+    let mut tried = EndedTogether::default();
     for seed in 0..cases(30) {
         let case = RandomFit::new(seed);
         let input = case.input(Column::from_f64);
         let params = longer(&case);
         let Ok(whole) = case.fit(&input, &params) else { continue };
         let (every, last) = (1 + (seed % 3) as u32, 1 + (seed / 3 % 3) as u32);
-        let (dice, mut saved) = (&mut Dice::new(seed), None);
-        for time in 0..3 {
-            let world = [1, 2, 3, 5][dice.below(4) as usize];
-            let ends = deal(input.target.rows(), world, dice);
-            // The first process alone has what was saved.
-            let kept: Vec<Kept> = (0..world)
-                .map(|rank| Kept::new(every, saved.take_if(|_| rank == 0), if rank == 0 && time < 2 { last } else { u32::MAX }))
-                .collect();
+        tried.try_on((input.target.rows(), seed), (every, last), &whole, |ends, kept| {
             let options: Vec<FitOptions<'_>> =
                 kept.iter().map(|kept| FitOptions { snapshots: Some(kept), ..FitOptions::default() }).collect();
-            for (rank, made) in fit_together_with(&input, &params, &options, local(world), &ends).into_iter().enumerate() {
-                match made {
-                    Ok(made) => {
-                        assert!(made == whole, "seed {seed}, time {time}, rank {rank} of {ends:?}: other bytes under {params:?}");
-                        same += usize::from(time > 0);
-                    }
-                    Err(Error::Interrupted) if rank == 0 => ended += 1,
-                    Err(error) => assert!(time < 2 && rank > 0 && error.to_string().contains("collective"), "seed {seed}: {error}"),
-                }
-            }
-            assert!(kept[1..].iter().all(|kept| kept.bytes().is_none()), "only the first saves");
-            saved = kept[0].bytes();
-        }
+            fit_together_with(&input, &params, &options, local(kept.len()), ends)
+        });
     }
-    println!("{ended} fits ended, {same} models of those that went on");
-    assert!(ended > 10 && same > 20, "{ended}, {same}");
+    tried.tell();
 }
 
 /// Proves that what was saved of other rows or parameters is an error in all, whoever has the rows that differ, and that processes are told of
