@@ -234,7 +234,7 @@ mod tests {
             let sparse = SparseRows { features, values: None };
             let csr = Csr::new(&sparse, None, &ThreadPool::new(1).unwrap()).unwrap();
             let read = ReadRows { rows, csr: Some(csr), dense: &[&column] };
-            assert_eq!(three.raw(&read).unwrap(), [wanted.clone()], "cut at {cut}");
+            assert_eq!(three.raw(&read).unwrap()[0], wanted, "cut at {cut}");
             assert_eq!(three.explain(&read, &[]).unwrap(), LinearEcho.explain(&read, &[]).unwrap(), "cut at {cut}");
         }
     }
