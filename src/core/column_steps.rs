@@ -86,19 +86,6 @@ pub trait ColumnSteps {
     fn combine(&self, columns: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)>;
 }
 
-/// Puts the answers of shares of the rows, `[output][row]` each, one behind the other.
-///
-/// ```
-/// use taiga_core::column_steps::join_rows;
-/// assert_eq!(join_rows(vec![vec![vec![1.0], vec![5.0]], vec![vec![2.0, 3.0], vec![6.0, 7.0]]]), [[1.0, 2.0, 3.0], [5.0, 6.0, 7.0]]);
-/// ```
-pub fn join_rows(shares: Vec<Vec<Vec<f64>>>) -> Vec<Vec<f64>> {
-    let mut shares = shares.into_iter();
-    let mut all = shares.next().unwrap_or_default();
-    shares.for_each(|share| all.iter_mut().zip(share).for_each(|(all, own)| all.extend(own)));
-    all
-}
-
 /// Calls `work(block, its rows)` for each block of `rows` rows, on all threads where there are several.
 pub fn blocks_of_codes(rows: usize, work: impl Fn(usize, Range<usize>) + Sync) {
     let one = |block: usize| {

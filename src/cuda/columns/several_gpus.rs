@@ -15,20 +15,22 @@ use super::stats::{self, Earlier, HistogramSteps};
 use super::stats2d::Histogram2dSteps;
 use super::target_encode::share::Share;
 use super::target_encode::{self, check_room, most_near, number};
-use crate::runtime::column::DeviceColumn;
+use crate::runtime::column::{DeviceColumn, bytes_of_mut};
 use crate::runtime::device::Gpu;
 use crate::runtime::driver_threads::DriverThreads;
 use crate::runtime::queue::Queue;
 use crate::runtime::shard_threads::{self, ShardEnd, deal, lock, shard_ends};
+use cudarc::driver::CudaSlice;
 use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use taiga_core::column::Column;
 use taiga_core::column::categories::{Texts, UncodedCategories};
-use taiga_core::column_steps::{BLOCK, ColumnSteps, TakeCodes, blocks_of_codes, check_borders, join_rows};
+use taiga_core::column_steps::{BLOCK, ColumnSteps, TakeCodes, blocks_of_codes, check_borders};
 use taiga_core::encoding::TargetEncoder;
 use taiga_core::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, Prepared, TargetParams, UncodedInput};
 use taiga_core::error::{Error, Result};
+use taiga_core::pages;
 use taiga_core::quantize::borders::BorderParams;
 use taiga_core::stats::bins::Bins;
 use taiga_core::stats::histogram::Steps;
@@ -45,6 +47,25 @@ pub struct SharedColumns {
 /// A column's rows of each share.
 fn shares_of<'a>(column: &Column<'a>, rows: &[Range<usize>]) -> Vec<Column<'a>> {
     rows.iter().map(|own| column.slice(own.start, own.len())).collect()
+}
+
+/// Room for the values of rows, which the threads that copy them bring in.
+fn values_of(rows: usize, outputs: usize) -> Result<Vec<Vec<f64>>> {
+    (0..outputs).map(|_| pages::try_zeroed("encoded values", rows)).collect()
+}
+
+/// The values of each share's rows, of all outputs.
+fn parts_of<'o>(out: &'o mut [Vec<f64>], rows: &[Range<usize>]) -> Vec<Mutex<Vec<&'o mut [f64]>>> {
+    let mut rest: Vec<&mut [f64]> = out.iter_mut().map(Vec::as_mut_slice).collect();
+    let of_share = |own: &Range<usize>| {
+        let parts = rest.iter_mut().map(|rest| {
+            let (part, behind) = std::mem::take(rest).split_at_mut(own.len());
+            *rest = behind;
+            part
+        });
+        Mutex::new(parts.collect())
+    };
+    rows.iter().map(of_share).collect()
 }
 
 /// The error of work that is none to share.
@@ -83,13 +104,18 @@ impl SharedColumns {
         params: &TargetParams,
     ) -> Result<Vec<Vec<f64>>> {
         let (prepared, all) = (Prepared::new(target, weight, params), rows.last().map_or(0, |last| last.end));
-        let shares = self.each(rows.len(), |rank, queue, end| {
+        let mut out = values_of(all, target.outputs())?;
+        let parts = parts_of(&mut out, rows);
+        self.each(rows.len(), |rank, queue, end| {
             let own = rows[rank].clone();
             check_room(queue, own.len(), 0)?;
             let codes = codes(queue, own.clone())?;
-            target_encode::encode(queue, &codes, &prepared, &Share::of(own, all, end), plan, params)
-        });
-        shares.map(join_rows)
+            let values = target_encode::encode(queue, &codes, &prepared, &Share::of(own, all, end), plan, params)?;
+            let mut parts = lock(&parts[rank]);
+            values.iter().zip(parts.iter_mut()).try_for_each(|(values, part)| queue.download(values, bytes_of_mut(part)))
+        })?;
+        drop(parts);
+        Ok(out)
     }
 }
 
@@ -207,20 +233,29 @@ impl ColumnSteps for SharedColumns {
 
     fn encode(&self, encoder: &TargetEncoder, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>> {
         let dealt = self.deal(rows.rows());
-        let shares = self.each(dealt.len(), |rank, queue, _| {
+        if dealt.len() == 1 {
+            return self.gpus[0].encode(encoder, column, rows);
+        }
+        let mut out = values_of(rows.rows(), encoder.outputs())?;
+        let parts = parts_of(&mut out, &dealt);
+        self.each(dealt.len(), |rank, queue, _| {
             let own = dealt[rank].clone();
+            let mut parts = lock(&parts[rank]);
+            let mut places = parts.iter_mut();
+            let take = |values: &CudaSlice<f64>| places.next().map_or(Ok(()), |part| queue.download(values, bytes_of_mut(part)));
             match rows {
                 UncodedCategories::Integers(of) => {
                     let own = UncodedCategories::Integers(of.slice(own.start, own.len()));
-                    target_encode::encode_fitted(queue, encoder, column, &own)
+                    target_encode::each_fitted(queue, encoder, column, &own, take)
                 }
                 UncodedCategories::Texts(of) => {
                     let own = SomeTexts { of: *of, rows: own };
-                    target_encode::encode_fitted(queue, encoder, column, &UncodedCategories::Texts(&own))
+                    target_encode::each_fitted(queue, encoder, column, &UncodedCategories::Texts(&own), take)
                 }
             }
-        });
-        shares.map(join_rows)
+        })?;
+        drop(parts);
+        Ok(out)
     }
 
     fn combine(&self, _: &[(&[u32], usize)]) -> Result<(Vec<u32>, usize)> {

@@ -121,10 +121,12 @@ fn encode_whole(
     if codes.rows == 0 {
         return Ok(vec![vec![]; target.outputs()]);
     }
-    encode(queue, codes, &Prepared::new(target, weight, params), &Share::whole(codes.rows), plan, params)
+    let prepared = Prepared::new(target, weight, params);
+    let values = encode(queue, codes, &prepared, &Share::whole(codes.rows), plan, params)?;
+    values.iter().map(|values| download(queue, values, codes.rows)).collect()
 }
 
-/// Encodes a share of the rows by their codes; an ordered encoding is one of all rows.
+/// Encodes a share of the rows by their codes, the values of each output on the GPU; an ordered encoding is one of all rows.
 ///
 /// # Errors
 /// As [`target_encode`].
@@ -135,12 +137,12 @@ pub(super) fn encode(
     share: &Share<'_>,
     plan: &EncodingPlan,
     params: &TargetParams,
-) -> Result<Vec<Vec<f64>>> {
+) -> Result<Vec<CudaSlice<f64>>> {
     let statistics = prepared.statistics();
     let packed = statistics.len() == 1;
     let statistics = statistics.into_iter().map(|s| DeviceStatistic::new(queue, s, share, packed)).collect::<Result<Vec<_>>>()?;
     let in_folds = |folds: DeviceCodes| statistics.iter().map(|s| by_fold(queue, codes, &folds, s, params)).collect();
-    let values: Vec<CudaSlice<f64>> = match plan {
+    match plan {
         EncodingPlan::Ordered(orders) => ordered(queue, codes, &statistics, orders, params),
         EncodingPlan::Folds(folds, count) => {
             check_folds(folds.len(), share.all())?;
@@ -151,8 +153,7 @@ pub(super) fn encode(
             in_folds(random_folds(queue, folds, share.rows())?)
         }
         EncodingPlan::Plain => statistics.iter().map(|s| plain(queue, codes, s, params)).collect(),
-    }?;
-    values.iter().map(|values| download(queue, values, codes.rows)).collect()
+    }
 }
 
 /// The folds of a share of the rows.
@@ -172,16 +173,33 @@ fn random_folds(queue: &Queue, folds: &RandomFolds, share: Range<usize>) -> Resu
 /// # Errors
 /// As there; [`Error::Device`].
 pub fn encode_fitted(queue: &Queue, encoder: &TargetEncoder, column: usize, rows: &UncodedCategories<'_>) -> Result<Vec<Vec<f64>>> {
+    let mut out = vec![];
+    each_fitted(queue, encoder, column, rows, |values| {
+        out.push(download(queue, values, rows.rows())?);
+        Ok(())
+    })?;
+    Ok(out)
+}
+
+/// Calls `take` with the values of one output after the other of [`encode_fitted`], which are on the GPU.
+///
+/// # Errors
+/// As there, and those of `take`.
+pub(super) fn each_fitted(
+    queue: &Queue,
+    encoder: &TargetEncoder,
+    column: usize,
+    rows: &UncodedCategories<'_>,
+    mut take: impl FnMut(&CudaSlice<f64>) -> Result<()>,
+) -> Result<()> {
     let n = rows.rows();
     // Codes and values of an output, and the raw values of integers, or the starts of texts; texts are measured when they are packed.
     queue.check_memory("the encoding of rows", n as u64 * (4 + 8 + 8))?;
     let codes = look_up(queue, rows, encoder.columns()[column].lookup())?;
-    (0..encoder.outputs())
-        .map(|output| {
-            let values = upload(queue, "the values of categories", &encoder.values_of(column, output))?;
-            download(queue, &cells::look_up(queue, &values, &codes, None, n)?, n)
-        })
-        .collect()
+    (0..encoder.outputs()).try_for_each(|output| {
+        let values = upload(queue, "the values of categories", &encoder.values_of(column, output))?;
+        take(&cells::look_up(queue, &values, &codes, None, n)?)
+    })
 }
 
 /// [`taiga_core::encoding::target::category_values`] on the GPU.

@@ -152,8 +152,10 @@ impl CudaTrees<'_> {
         let (have, need) = (self.work.nodes.slice.len(), first + nodes.len());
         if have < need {
             let mut larger = super::Buffer::new(&self.queue, "nodes", need.max(2 * have))?;
-            let kept = self.work.nodes.slice.slice(..first);
-            let copied = self.queue.stream().memcpy_dtod(&kept, &mut larger.slice.slice_mut(..first));
+            // Numbers between are those of nodes whose rows nobody asks for.
+            let known = first.min(have);
+            let kept = self.work.nodes.slice.slice(..known);
+            let copied = self.queue.stream().memcpy_dtod(&kept, &mut larger.slice.slice_mut(..known));
             copied.map_err(|e| crate::runtime::error::driver(self.queue.gpu(), "copying nodes", e))?;
             self.work.nodes = larger;
         }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use taiga_core::column::Column;
-use taiga_core::column_steps::join_rows;
 use taiga_core::error::Result;
 use taiga_core::learners::boosting::model::apply::Predictor;
 use taiga_core::learners::boosting::model::shap::ShapValues;
@@ -73,7 +72,15 @@ impl<C: ?Sized + Send + Sync> SharedCopies<C> {
     }
 }
 
-/// [`join_rows`] of `[output][term][row]`s.
+/// Puts `[output][row]`s one behind the other, row by row.
+fn join_rows(shares: Vec<Vec<Vec<f64>>>) -> Vec<Vec<f64>> {
+    let mut shares = shares.into_iter();
+    let mut all = shares.next().unwrap_or_default();
+    shares.for_each(|share| all.iter_mut().zip(share).for_each(|(all, own)| all.extend(own)));
+    all
+}
+
+/// The same of `[output][term][row]`s.
 fn join_terms(shares: Vec<Vec<Vec<Vec<f64>>>>) -> Vec<Vec<Vec<f64>>> {
     let outputs = shares.first().map_or(0, Vec::len);
     let mut shares: Vec<_> = shares.into_iter().map(Vec::into_iter).collect();
