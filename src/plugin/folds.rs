@@ -73,13 +73,16 @@ pub struct FoldsKwargs {
     halving: Option<u32>,
 }
 
+/// Calls what it is given with the number of each batch's first row, and the columns of all features, of which those that are kept whole are not
+/// looked at.
+pub type Pass<'a> = dyn Fn(&mut dyn FnMut(usize, &[Series]) -> PolarsResult<()>) -> PolarsResult<()> + Sync + 'a;
+
 /// The features of a table that come in batches.
 #[derive(Clone, Copy)]
 pub struct InBatches<'a> {
     pub batches: Batches<'a>,
-    /// Makes one more pass: calls what it is given with the number of each batch's first row, and the columns of all features, of which those
-    /// that are kept whole are not looked at.
-    pub pass: &'a (dyn Fn(&mut dyn FnMut(usize, &[Series]) -> PolarsResult<()>) -> PolarsResult<()> + Sync),
+    /// Makes one more pass.
+    pub pass: &'a Pass<'a>,
 }
 
 /// What is measured: metrics as JSON, by the model where there is none.

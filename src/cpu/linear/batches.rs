@@ -152,7 +152,8 @@ impl<S: Stored> Owner<S> {
         }
     }
 
-    /// Sums the gradients of a batch's features; meanwhile asks for the coefficients of those that the `next` one has.
+    /// Sums the gradients of a batch's features, as a GPU does where a snapshot's coefficients left no number that is finite: the ends of
+    /// i64 wrap around. Meanwhile asks for the coefficients of those that the `next` one has.
     fn sum<P: Place>(&mut self, own: &OwnedLists<'_, P>, outputs: usize, next: &[u32]) {
         self.sums.clear();
         self.sums.resize(self.stored.len(), 0);
@@ -165,21 +166,25 @@ impl<S: Stored> Owner<S> {
             match (residuals, own.values.get(span.clone()).filter(|values| !values.is_empty())) {
                 ([r], None) => {
                     let rounded = round64(*r);
-                    own.places[span].iter().for_each(|place| self.sums[place.at()] += rounded);
+                    own.places[span].iter().for_each(|place| add(&mut self.sums[place.at()], rounded));
                 }
                 ([r], Some(values)) => {
-                    own.places[span].iter().zip(values).for_each(|(place, x)| self.sums[place.at()] += round64(r * x));
+                    own.places[span].iter().zip(values).for_each(|(place, x)| add(&mut self.sums[place.at()], round64(r * x)));
                 }
                 (residuals, values) => {
                     for (i, place) in own.places[span].iter().enumerate() {
                         let x = values.map_or(1.0, |values| values[i]);
                         let of_feature = &mut self.sums[place.at() * outputs..(place.at() + 1) * outputs];
-                        of_feature.iter_mut().zip(residuals).for_each(|(sum, r)| *sum += round64(r * x));
+                        of_feature.iter_mut().zip(residuals).for_each(|(sum, r)| add(sum, round64(r * x)));
                     }
                 }
             }
         }
     }
+}
+
+fn add(sum: &mut i64, number: i64) {
+    *sum = sum.wrapping_add(number);
 }
 
 /// The rows of a batch that one thread scores, and what it computes of them.

@@ -184,7 +184,9 @@ impl<'a> KeptSearch<'a> {
             State::Batches(s) => {
                 let stored = |values: &Vec<f32>| [0, self.sparse].contains(&values.len()) && values.iter().all(|x| x.is_finite());
                 let others = s.others.len() == self.coefficients - self.sparse && s.others.iter().all(|cell| finite(cell));
-                [&s.c, &s.n, &s.z].into_iter().all(stored) && others
+                // What is remembered of gradients is a sum of squares.
+                let squares = s.n.iter().all(|n| *n >= 0.0) && s.others.iter().all(|[_, n, _]| *n >= 0.0);
+                [&s.c, &s.n, &s.z].into_iter().all(stored) && others && squares
             }
         };
         of_state && payload.best.as_ref().is_none_or(|best| full(best)) && payload.passes > 0
