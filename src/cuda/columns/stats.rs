@@ -251,6 +251,10 @@ impl Earlier {
 /// [`Error::Device`].
 fn sum(queue: &Queue, column: &DeviceColumn, weights: &DeviceColumn, locator: &Locator, earlier: Earlier) -> Result<Vec<f64>> {
     assert!(weights.form() == Form::F64 && weights.rows() == column.rows(), "a weight for each row");
+    if column.rows() == 0 {
+        // A column without chunks is f64s, which bins of f32 have no kernel for.
+        return Ok(vec![0.0; locator.bins()]);
+    }
     let gpu = queue.gpu();
     let edges = DeviceEdges::new(queue, locator)?;
     let kernel = gpu.kernel(STATS, edges.kernel(false, column.form()).ok_or_else(|| no_kernel(gpu, column.form()))?)?;
