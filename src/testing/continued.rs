@@ -13,6 +13,10 @@ use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with
 /// The rounds of the fits that are drawn.
 const ROUNDS: u32 = 7;
 
+/// What is told where a snapshot is of other rows or parameters.
+pub const OF_OTHERS: &str =
+    "parameter `snapshot`: it is of a fit of other rows, or with other parameters: delete the file to begin anew, or name another";
+
 /// Keeps what was saved last, and ends the fit at the `last`-th time.
 pub struct Kept {
     every: u32,

@@ -15,6 +15,7 @@ pub mod model;
 pub mod naive;
 pub mod random_fits;
 pub mod rows;
+pub mod tampering;
 pub mod together;
 
 use std::borrow::Cow;

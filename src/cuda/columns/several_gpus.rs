@@ -73,6 +73,16 @@ fn not_shared(what: &str) -> Error {
     Error::parameter("device", format!("{what} of all rows in one order, which GPUs do not share; name one"))
 }
 
+/// Checks that an encoding by a plan is work to share.
+fn check_plan(plan: &EncodingPlan) -> Result<()> {
+    if let EncodingPlan::Ordered(_) = plan { Err(not_shared("an ordered encoding is")) } else { Ok(()) }
+}
+
+/// The least and the largest of two ranges.
+fn widest(a: (f64, f64), b: (f64, f64)) -> (f64, f64) {
+    (a.0.min(b.0), a.1.max(b.1))
+}
+
 impl SharedColumns {
     /// On `gpus`, at least one.
     ///
@@ -173,9 +183,7 @@ impl ColumnSteps for SharedColumns {
     fn target_encode(&self, input: &EncodingInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         params.validate()?;
         input.check()?;
-        if let EncodingPlan::Ordered(_) = plan {
-            return Err(not_shared("an ordered encoding is"));
-        }
+        check_plan(plan)?;
         let rows = self.deal(input.codes.len());
         if rows.len() == 1 {
             return self.gpus[0].target_encode(input, plan, params);
@@ -188,9 +196,7 @@ impl ColumnSteps for SharedColumns {
     fn target_encode_uncoded(&self, input: &UncodedInput<'_>, plan: &EncodingPlan, params: &TargetParams) -> Result<Vec<Vec<f64>>> {
         params.validate()?;
         input.check()?;
-        if let EncodingPlan::Ordered(_) = plan {
-            return Err(not_shared("an ordered encoding is"));
-        }
+        check_plan(plan)?;
         let rows = self.deal(input.categories.rows());
         if rows.len() == 1 {
             return self.gpus[0].target_encode_uncoded(input, plan, params);
@@ -210,10 +216,10 @@ impl ColumnSteps for SharedColumns {
         }
         let queue = &self.gpus[0].queue;
         let numbered = number(queue, &input.categories, most)?;
-        let codes = queue.read(&numbered.codes)?;
-        let categories = numbered.categories;
+        let (all, categories) = (queue.read(&numbered.codes)?, numbered.categories);
         drop(numbered);
-        self.target_encode(&EncodingInput { codes: &codes, categories, target: input.target, weight: input.weight }, plan, params)
+        let codes = |queue: &Queue, own: Range<usize>| DeviceCodes::new(queue, "the categories", &all[own], categories);
+        self.encode_shares(&rows, codes, (input.target, input.weight), plan, params)
     }
 
     fn category_values(&self, input: &EncodingInput<'_>, params: &TargetParams) -> Result<(Vec<f64>, Vec<f64>)> {
@@ -332,7 +338,7 @@ impl<S: Send> SharedSteps<'_, S> {
 impl Steps for SharedSteps<'_, HistogramSteps<'_>> {
     fn extremes(&mut self) -> Result<Option<(f64, f64)>> {
         let found = self.each(Steps::extremes)?;
-        Ok(found.into_iter().flatten().reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))))
+        Ok(found.into_iter().flatten().reduce(widest))
     }
 
     fn count(&mut self, bins: &Bins) -> Result<Vec<u64>> {
@@ -347,8 +353,7 @@ impl Steps for SharedSteps<'_, HistogramSteps<'_>> {
 impl Steps2d for SharedSteps<'_, Histogram2dSteps<'_>> {
     fn extremes(&mut self) -> Result<Option<Extremes2d>> {
         let found = self.each(Steps2d::extremes)?;
-        let wider = |a: (f64, f64), b: (f64, f64)| (a.0.min(b.0), a.1.max(b.1));
-        Ok(found.into_iter().flatten().reduce(|a, b| [wider(a[0], b[0]), wider(a[1], b[1])]))
+        Ok(found.into_iter().flatten().reduce(|a, b| [widest(a[0], b[0]), widest(a[1], b[1])]))
     }
 
     fn count(&mut self, x: &Locator, y: &Locator) -> Result<Vec<u64>> {

@@ -5,7 +5,7 @@ use rayon::prelude::*;
 use std::sync::Mutex;
 use std::time::Instant;
 use taiga_engine::Error;
-use taiga_engine::column::categories::{Texts, UncodedCategories};
+use taiga_engine::column::categories::UncodedCategories;
 use taiga_engine::column::{Bits, Chunk, Column, FeatureType, Values};
 use taiga_engine::column_steps::{BLOCK, ColumnSteps};
 use taiga_engine::cuda;
@@ -21,6 +21,7 @@ use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams, HistogramParams};
 use taiga_testing::gpu::shards::shards;
 use taiga_testing::gpu::{gpu, patterns, say};
+use taiga_testing::rows::TextRows;
 
 /// Fewer rows than a share has, and uneven shares of whole blocks.
 const ROWS: [usize; 6] = [0, 5, BLOCK, 2 * BLOCK + 1, 4 * BLOCK, 300_001];
@@ -121,23 +122,6 @@ fn statistics() {
     say(&format!("statistics by several GPUs: {done}, all equal"));
 }
 
-/// Texts in a row.
-struct Words(Vec<Option<String>>);
-
-impl<'a> Texts<'a> for &'a Words {
-    fn name(&self) -> &str {
-        "x"
-    }
-
-    fn rows(&self) -> usize {
-        self.0.len()
-    }
-
-    fn visit(&self, rows: std::ops::Range<usize>, visit: &mut dyn FnMut(Option<&'a str>)) {
-        self.0[rows].iter().for_each(|text| visit(text.as_deref()));
-    }
-}
-
 /// Proves equal values of rows in folds, but for themselves, and of all: of numbered categories, of integers near each other and far
 /// apart, and of texts; of flags, numbers and classes, with weights and without; equal encoders, and equal values by them.
 #[test]
@@ -155,7 +139,7 @@ fn encodings() {
         let valid: Vec<u8> = (0..rows / 8 + 1).map(|i| if i < rows / 16 { 0xFF } else { r.u64(i as u64) as u8 }).collect();
         let integers =
             |values| Column::new("x", FeatureType::Numeric, vec![Chunk::new(Values::I64(values), Some(Bits::new(&valid, 0, rows)))]);
-        let words = Words(codes.iter().map(|code| (code % 9 != 4).then(|| format!("word {code}"))).collect());
+        let words = TextRows(codes.iter().map(|code| (code % 9 != 4).then(|| format!("word {code}"))).collect());
         let words = &words;
         let uncoded =
             [UncodedCategories::Integers(integers(&near)), UncodedCategories::Integers(integers(&far)), UncodedCategories::Texts(&words)];

@@ -17,7 +17,7 @@ use taiga_engine::learners::{boosting, forest, linear};
 use taiga_engine::metadata::Metadata;
 use taiga_engine::provenance::{LabelType, Provenance, StructColumn};
 use taiga_engine::receipt::Receipt;
-use xxhash_rust::xxh3::xxh3_64;
+use taiga_testing::tampering::sealed;
 
 /// Two features, and two classes.
 struct Table {
@@ -83,15 +83,6 @@ fn version(bytes: &[u8]) -> u32 {
 
 fn payload(bytes: &[u8]) -> &[u8] {
     &bytes[20..bytes.len() - 8]
-}
-
-/// The bytes with length and checksum set right, as someone who means harm would.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let end = bytes.len() - 8;
-    bytes[12..20].copy_from_slice(&((end - 20) as u64).to_le_bytes());
-    let checksum = xxh3_64(&bytes[..end]);
-    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-    bytes
 }
 
 /// Runs a block for a model of each learner, fitted on the same rows with the labels a and b; `$plain` is the version that such

@@ -4,8 +4,9 @@ use taiga_engine::Error;
 use taiga_engine::dataset::Quiet;
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit_with};
-use taiga_testing::continued::{Continued, Kept, go_on_from_a_model, go_on_from_snapshots};
+use taiga_testing::continued::{Continued, Kept, OF_OTHERS, go_on_from_a_model, go_on_from_snapshots};
 use taiga_testing::random_fits::cases;
+use taiga_testing::tampering::damage_is_told;
 use taiga_testing::{Table, params, table};
 
 /// Any loss, policy, sampler, constraint, weights, held-out rows with early stopping, positions, categories.
@@ -81,22 +82,13 @@ fn a_snapshot_of_another_fit_is_refused() {
     let bytes = ended.bytes().expect("saved");
     let mut others = t.clone();
     others.columns[0][7] += 1e-9;
-    let of_others =
-        "parameter `snapshot`: it is of a fit of other rows, or with other parameters: delete the file to begin anew, or name another";
-    assert_eq!(told(&others, &p, bytes.clone()), of_others);
-    assert_eq!(told(&t, &BoostingParams { learning_rate: Some(0.2), ..p.clone() }, bytes.clone()), of_others);
+    assert_eq!(told(&others, &p, bytes.clone()), OF_OTHERS);
+    assert_eq!(told(&t, &BoostingParams { learning_rate: Some(0.2), ..p.clone() }, bytes.clone()), OF_OTHERS);
     assert!(told(&t, &BoostingParams { rounds: Some(1), ..p.clone() }, bytes.clone()).contains("it has 2 rounds, and this fit has 1"));
     // Of another length and device it goes on.
     let snapshots = Kept::new(2, Some(bytes.clone()), u32::MAX);
     let longer = BoostingParams { rounds: Some(9), device: "cpu".into(), ..p.clone() };
     let model = fitted(&t, &longer, FitOptions { snapshots: Some(&snapshots), ..FitOptions::default() }).expect("a fit");
     assert_eq!(model.to_bytes(), fitted(&t, &longer, FitOptions::default()).expect("a fit").to_bytes());
-    // Damaged ones.
-    assert!(told(&t, &p, vec![]).contains("the value is empty"));
-    for at in (0..bytes.len()).step_by(37) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0x20;
-        assert!(told(&t, &p, damaged).starts_with("parameter `snapshot`: "));
-        assert!(told(&t, &p, bytes[..at].to_vec()).starts_with("parameter `snapshot`: "));
-    }
+    damage_is_told(&bytes, 37, |damaged| told(&t, &p, damaged.to_vec()));
 }

@@ -16,7 +16,7 @@ use taiga_engine::tree::linear::LinearLeaf;
 use taiga_engine::tree::model::{Child, Tree};
 use taiga_testing::allocator::peak;
 use taiga_testing::model::{Dice, Kind, kinds, model, values, with_linear_leaves};
-use xxhash_rust::xxh3::xxh3_64;
+use taiga_testing::tampering::sealed;
 
 /// Parses `bytes` and holds it to memory in proportion: two lists that are being filled may each
 /// have been promised a MiB, and no byte of a payload stands for more than some dozens.
@@ -28,19 +28,6 @@ fn parse(bytes: &[u8]) -> taiga_engine::Result<Model> {
 
 fn message(bytes: &[u8]) -> String {
     parse(bytes).unwrap_err().to_string()
-}
-
-/// The checksum of changed bytes set right, as someone who means harm would.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    if bytes.len() < 28 {
-        return bytes;
-    }
-    let end = bytes.len() - 8;
-    let n = (end - 20) as u64;
-    bytes[12..20].copy_from_slice(&n.to_le_bytes());
-    let checksum = xxh3_64(&bytes[..end]);
-    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-    bytes
 }
 
 /// Everything that can be done with a model.

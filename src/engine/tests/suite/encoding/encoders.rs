@@ -11,7 +11,7 @@ use taiga_engine::encoding::target::{EncodingTarget, TargetParams};
 use taiga_engine::encoding::woe::evidence;
 use taiga_engine::numerics::random::{Purpose, Random};
 use taiga_testing::rows::TextRows;
-use xxhash_rust::xxh3::xxh3_64;
+use taiga_testing::tampering::sealed;
 
 fn on_threads<T: Send>(threads: usize, work: impl FnOnce() -> T + Send) -> T {
     rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap().install(work)
@@ -139,16 +139,6 @@ fn exercise(encoder: &TargetEncoder) {
 
 fn message(bytes: &[u8]) -> String {
     TargetEncoder::from_bytes(bytes).unwrap_err().to_string()
-}
-
-/// The bytes with a checksum that fits.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    let end = bytes.len() - 8;
-    let length = (end - 20) as u64;
-    bytes[12..20].copy_from_slice(&length.to_le_bytes());
-    let checksum = xxh3_64(&bytes[..end]);
-    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-    bytes
 }
 
 #[test]

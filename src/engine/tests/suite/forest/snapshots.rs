@@ -8,11 +8,11 @@ use taiga_engine::learners::forest::FitOptions;
 use taiga_engine::learners::forest::{Forest, ForestParams, Input, fit, fit_with};
 use taiga_engine::{Error, Result};
 use taiga_testing::Dice;
-use taiga_testing::continued::{EndedTogether, Kept};
+use taiga_testing::continued::{EndedTogether, Kept, OF_OTHERS};
 use taiga_testing::forest::{awkward_table, input, params};
 use taiga_testing::random_fits::cases;
+use taiga_testing::tampering::{damage_is_told, tamper};
 use taiga_testing::together::at_all_ends;
-use xxhash_rust::xxh3::xxh3_64;
 
 fn fit_kept(input: &Input<'_>, params: &ForestParams, kept: &Kept) -> Result<Forest> {
     fit_with(input, params, &FitOptions { snapshots: Some(kept), ..FitOptions::default() }, &Quiet)
@@ -76,16 +76,14 @@ fn a_snapshot_of_another_forest_is_refused() {
     let told = |table: &taiga_testing::Table, given: &ForestParams, bytes: &[u8]| {
         fit_kept(&input(table), given, &Kept::new(2, Some(bytes.to_vec()), u32::MAX)).expect_err("differs").to_string()
     };
-    let of_others =
-        "parameter `snapshot`: it is of a fit of other rows, or with other parameters: delete the file to begin anew, or name another";
     let (mut others, mut heavier) = (table.clone(), table.clone());
     let row = (0..200).find(|row| table.columns[4][*row] == 0.0).expect("a row");
     others.columns[4][row] = 4.0;
     heavier.weight.as_mut().expect("weights")[0] += 1.0;
-    assert_eq!(told(&others, &given, &bytes), of_others);
-    assert_eq!(told(&heavier, &given, &bytes), of_others);
-    assert_eq!(told(&table, &ForestParams { seed: 1, ..given.clone() }, &bytes), of_others);
-    assert_eq!(told(&table, &ForestParams { depth: Some(3), ..given.clone() }, &bytes), of_others);
+    assert_eq!(told(&others, &given, &bytes), OF_OTHERS);
+    assert_eq!(told(&heavier, &given, &bytes), OF_OTHERS);
+    assert_eq!(told(&table, &ForestParams { seed: 1, ..given.clone() }, &bytes), OF_OTHERS);
+    assert_eq!(told(&table, &ForestParams { depth: Some(3), ..given.clone() }, &bytes), OF_OTHERS);
     let fewer = told(&table, &ForestParams { trees: 1, ..given.clone() }, &bytes);
     assert!(fewer.contains("it has 2 trees, and this fit has 1"), "{fewer}");
     let longer = ForestParams { trees: 9, ..given.clone() };
@@ -93,13 +91,7 @@ fn a_snapshot_of_another_forest_is_refused() {
     assert!(goes_on.to_bytes() == fit(&input(&table), &longer, &Quiet).expect("a forest").to_bytes());
     let of_boosted_trees = [b"TAIGA\0GS", &bytes[8..]].concat();
     assert!(told(&table, &given, &of_boosted_trees).contains("not a snapshot of a fit of a forest"));
-    assert!(told(&table, &given, &[]).contains("the value is empty"));
-    for at in (0..bytes.len()).step_by(37) {
-        let mut damaged = bytes.clone();
-        damaged[at] ^= 0x20;
-        assert!(told(&table, &given, &damaged).starts_with("parameter `snapshot`: "));
-        assert!(told(&table, &given, &bytes[..at]).starts_with("parameter `snapshot`: "));
-    }
+    damage_is_told(&bytes, 37, |damaged| told(&table, &given, damaged));
 }
 
 /// Proves that bytes with a checksum that fits, whatever else is in them, are an error or trees that can be walked and measured.
@@ -115,22 +107,8 @@ fn hostile_snapshots_end_no_process() {
         let kept = Kept::new(2, None, u32::MAX);
         fit_kept(&input(&table), &given, &kept).expect("a forest");
         let bytes = kept.bytes().expect("saved");
-        let (mut refused, mut read) = (0, 0);
-        for at in 20..bytes.len() - 8 {
-            for change in [1u8, 0x7F, 0x80, 0xFF] {
-                let mut changed = bytes[..bytes.len() - 8].to_vec();
-                changed[at] ^= change;
-                changed.extend(xxh3_64(&changed).to_le_bytes());
-                match fit_kept(&input(&table), &given, &Kept::new(2, Some(changed), u32::MAX)) {
-                    Ok(_) => read += 1,
-                    Err(error) => {
-                        let text = error.to_string();
-                        assert!(text.starts_with("parameter `snapshot`: ") || text.contains("the model is not valid"), "byte {at}: {text}");
-                        refused += 1;
-                    }
-                }
-            }
-        }
+        let go_on = |bytes: Vec<u8>| fit_kept(&input(&table), &given, &Kept::new(2, Some(bytes), u32::MAX));
+        let (refused, read) = tamper(&bytes, "the model is not valid", go_on);
         println!("{refused} refused, {read} read");
         assert!(refused > read, "{refused}, {read}");
     }

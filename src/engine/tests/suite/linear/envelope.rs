@@ -7,6 +7,7 @@ use taiga_engine::dataset::{Quiet, Target};
 use taiga_engine::learners::linear::{Input, Items, LinearModel, ListChunk, ListColumn, Offsets, Predictor, SparseRows, Texts, fit};
 use taiga_testing::Dice;
 use taiga_testing::linear::{Table, labels, lists, params};
+use taiga_testing::tampering::sealed;
 use xxhash_rust::xxh3::xxh3_64;
 
 const OPTIMIZERS: [&str; 4] = ["lbfgs", "sgd", "adagrad", "ftrl"];
@@ -260,18 +261,6 @@ fn full() -> LinearModel {
     table.dense = vec![(0..400).map(|i| (i % 13) as f64).collect()];
     table.held_out = Some((0..400).map(|i| i % 5 == 0).collect());
     table.fit(json!({ "l1": 1e-3, "epochs": 4 }))
-}
-
-/// The checksum of changed bytes set right, as someone who means harm would.
-fn sealed(mut bytes: Vec<u8>) -> Vec<u8> {
-    if bytes.len() < 28 {
-        return bytes;
-    }
-    let end = bytes.len() - 8;
-    bytes[12..20].copy_from_slice(&((end - 20) as u64).to_le_bytes());
-    let checksum = xxh3_64(&bytes[..end]);
-    bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-    bytes
 }
 
 /// Everything that can be done with a model.

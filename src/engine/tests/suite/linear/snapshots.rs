@@ -6,11 +6,11 @@ use taiga_engine::dataset::Quiet;
 use taiga_engine::learners::linear::{FitOptions, Input, LinearModel, LinearParams, fit, fit_with};
 use taiga_engine::{Error, Result};
 use taiga_testing::Dice;
-use taiga_testing::continued::{EndedTogether, Kept};
+use taiga_testing::continued::{EndedTogether, Kept, OF_OTHERS};
 use taiga_testing::linear::{Table, drawn, formulas, of_own, params};
 use taiga_testing::random_fits::cases;
+use taiga_testing::tampering::{damage_is_told, tamper};
 use taiga_testing::together::at_all_ends;
-use xxhash_rust::xxh3::xxh3_64;
 
 fn fit_kept(input: &Input<'_>, params: &LinearParams, kept: &Kept) -> Result<LinearModel> {
     fit_with(input, params, &FitOptions { snapshots: Some(kept), ..FitOptions::default() }, &Quiet)
@@ -92,8 +92,6 @@ fn a_snapshot_of_another_fit_is_refused() {
         let told = |table: &Table, given: &LinearParams, bytes: &[u8]| {
             fit_kept(&table.input(), given, &Kept::new(2, Some(bytes.to_vec()), u32::MAX)).expect_err("differs").to_string()
         };
-        let of_others =
-            "parameter `snapshot`: it is of a fit of other rows, or with other parameters: delete the file to begin anew, or name another";
         let change = |change: &dyn Fn(&mut Table)| {
             let mut others = table.clone();
             change(&mut others);
@@ -106,9 +104,9 @@ fn a_snapshot_of_another_fit_is_refused() {
             change(&|t| t.dense = vec![vec![1.0; 400]]),
             change(&|t| t.weight = Some((0..400).map(|row| 1.0 + f64::from(row % 2)).collect())),
         ] {
-            assert_eq!(told(&others, &given, &bytes), of_others, "{optimizer}");
+            assert_eq!(told(&others, &given, &bytes), OF_OTHERS, "{optimizer}");
         }
-        assert_eq!(told(&table, &LinearParams { l1: 0.1, ..given.clone() }, &bytes), of_others);
+        assert_eq!(told(&table, &LinearParams { l1: 0.1, ..given.clone() }, &bytes), OF_OTHERS);
         let fewer = told(&table, &LinearParams { epochs: Some(1), ..given.clone() }, &bytes);
         assert!(fewer.contains("it has 2 passes, and this fit has 1"), "{fewer}");
         for epochs in [2, 7] {
@@ -116,13 +114,7 @@ fn a_snapshot_of_another_fit_is_refused() {
             let goes_on = fit_kept(&table.input(), &other, &Kept::new(4, Some(bytes.clone()), u32::MAX)).expect("a model");
             assert!(goes_on.to_bytes() == fit(&table.input(), &other, &Quiet).expect("a model").to_bytes(), "{optimizer}, {epochs}");
         }
-        assert!(told(&table, &given, &[]).contains("the value is empty"));
-        for at in (0..bytes.len()).step_by(137) {
-            let mut damaged = bytes.clone();
-            damaged[at] ^= 0x20;
-            assert!(told(&table, &given, &damaged).starts_with("parameter `snapshot`: "));
-            assert!(told(&table, &given, &bytes[..at]).starts_with("parameter `snapshot`: "));
-        }
+        damage_is_told(&bytes, 137, |damaged| told(&table, &given, damaged));
     }
 }
 
@@ -142,23 +134,9 @@ fn hostile_snapshots_end_no_process() {
         let kept = Kept::new(2, None, 1);
         assert_eq!(fit_kept(&table.input(), &given, &kept).err(), Some(Error::Interrupted));
         let bytes = kept.bytes().expect("saved");
-        let (mut refused, mut read) = (0, 0);
-        for at in 20..bytes.len() - 8 {
-            for change in [1u8, 0x7F, 0x80, 0xFF] {
-                let mut changed = bytes[..bytes.len() - 8].to_vec();
-                changed[at] ^= change;
-                changed.extend(xxh3_64(&changed).to_le_bytes());
-                match fit_kept(&table.input(), &given, &Kept::new(2, Some(changed), u32::MAX)) {
-                    Ok(_) => read += 1,
-                    Err(error) => {
-                        // What the search itself refuses is a number that is no longer finite.
-                        let text = error.to_string();
-                        assert!(text.starts_with("parameter `snapshot`: ") || text.contains("no longer finite"), "byte {at}: {text}");
-                        refused += 1;
-                    }
-                }
-            }
-        }
+        let go_on = |bytes: Vec<u8>| fit_kept(&table.input(), &given, &Kept::new(2, Some(bytes), u32::MAX));
+        // What the search itself refuses is a number that is no longer finite.
+        let (refused, read) = tamper(&bytes, "no longer finite", go_on);
         println!("{given:?}: {refused} refused, {read} read");
         assert!(refused > 50 && read > 0, "{refused}, {read}");
     }
