@@ -7,9 +7,10 @@ tenth of its rows, which no tree sees, have not got better for 50 rounds (`--rou
 of its own so. On held-out rows: the error, the mean over the targets of the root of the mean squared error in units
 of the target's deviation, beside that of one model each; and the seconds of the fit (from a Polars frame, preparation
 counted), the least of the seeds: the clock's, or with `--processor` those of all threads together, which other jobs
-disturb less. `--rates 0.1,0.15` fits one tree at each of these rates, a model each at 0.1. `--device cuda` fits ours on
-a GPU. The peers: XGBoost's `multi_output_tree`,
-CatBoost's `MultiRMSE`.
+disturb less. `--rates 0.1,0.15` fits one tree at each of these rates, a model each at 0.1. `--even 0.1` asks beside it
+how long one tree takes until it is no worse than a model each by so many %: the least number of rounds for which that
+is so is looked for on the held-out rows, and fitted once more. `--device cuda` fits ours on a GPU. The peers:
+XGBoost's `multi_output_tree`, CatBoost's `MultiRMSE`.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import argparse
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     import polars as pl
+    from polars_taiga import Model
 
 FEATURES = 28
 FUNCTIONS = 8
@@ -46,6 +49,9 @@ def main() -> None:
     parser.add_argument("--apart", action="store_true")
     parser.add_argument("--rates", default="0.1", help="learning rates of one tree for all targets")
     parser.add_argument("--processor", action="store_true", help="seconds of the processor, not of the clock")
+    parser.add_argument(
+        "--even", type=float, help="time one tree until it is worse than a model each by so many %% at most"
+    )
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--device", default="cpu", help="where ours are fitted")
     args = parser.parse_args()
@@ -64,12 +70,23 @@ def main() -> None:
             both = table(args.rows + args.test, count, seed, apart=args.apart)
             train, test = both[: args.rows].with_columns(held=pl.int_range(pl.len()) % 10 == 9), both[args.rows :]
             truth = test.select(f"y{k}" for k in range(count)).to_numpy()
-            for name, fit in libraries(args, count).items():
+            error_of = partial(mean_error, truth)
+            kept: dict[str, Model] = {}
+            for name, fit in libraries(args, count, kept).items():
                 start = clock()
                 predict = fit(train)
                 seconds = clock() - start
-                error = np.sqrt(((predict(test) - truth) ** 2).mean(axis=0)) / truth.std(axis=0)
-                found.setdefault(name, []).append((float(error.mean()), seconds))
+                found.setdefault(name, []).append((error_of(predict(test)), seconds))
+                if args.even is None or name not in kept:
+                    continue
+                policy, rate = name.split(", one tree at ")
+                most = found[f"{policy}, a model each"][-1][0] * (1 + args.even / 100)
+                rounds = rounds_until(kept[name], test, truth, most)
+                if rounds is not None:
+                    start = clock()
+                    model = fit_together(args, count, train, policy, "one_tree", float(rate), rounds)
+                    seconds = clock() - start
+                    found.setdefault(f"{name} until even", []).append((error_of(predict_all(model, test)), seconds))
         rounds = f"at most {args.rounds} rounds, stopped after {args.stop}" if args.stop else f"{args.rounds} rounds"
         print(f"\n{args.rows:,} x {FEATURES}, {count} targets{', apart' * args.apart}, {rounds}\n")
         print("| | error | to a model each | seconds | to a model each |\n|---|---|---|---|---|")
@@ -105,29 +122,81 @@ def table(rows: int, targets: int, seed: int, *, apart: bool) -> pl.DataFrame:
     return out
 
 
-def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
-    """A fit for each way: a frame in, a function from a frame to predictions out."""
+def mean_error(truth: np.ndarray, predicted: np.ndarray) -> float:
+    """The mean over the targets of the root of the mean squared error in units of the target's deviation."""
+    import numpy as np
+
+    return float((np.sqrt(((predicted - truth) ** 2).mean(axis=0)) / truth.std(axis=0)).mean())
+
+
+def fit_together(
+    args: argparse.Namespace,
+    count: int,
+    frame: pl.DataFrame,
+    policy: str,
+    strategy: str,
+    rate: float,
+    rounds: int | None = None,
+) -> Model:
+    """The model of all targets, of so many rounds or as many as the arguments say."""
     import polars as pl
+
+    names, targets = features(), pl.struct(f"y{k}" for k in range(count))
+    own = params(args, policy, rate) | ({} if rounds is None else {"rounds": rounds})
+    return frame.taiga.fit_gbdt(targets, *names, multi_strategy=strategy, **own)
+
+
+def predict_all(model: Model, frame: pl.DataFrame, rounds: int | None = None) -> np.ndarray:
+    """The predictions of a model of several targets, a column each."""
+    return model.predict(frame, rounds=rounds).struct.unnest().to_numpy()
+
+
+def rounds_until(model: Model, test: pl.DataFrame, truth: np.ndarray, most: float) -> int | None:
+    """The least number of rounds after which a model's error is `most`, if it ever is."""
+
+    def good(rounds: int) -> bool:
+        return mean_error(truth, predict_all(model, test, rounds)) <= most
+
+    if not good(model.rounds):
+        return None
+    few, enough = 0, model.rounds
+    while enough - few > 1:
+        middle = (few + enough) // 2
+        few, enough = (few, middle) if good(middle) else (middle, enough)
+    return enough
+
+
+def features() -> list[str]:
+    """The names of the features."""
+    return [f"x{i}" for i in range(FEATURES)]
+
+
+def params(args: argparse.Namespace, policy: str, rate: float = 0.1) -> dict[str, Any]:
+    """The parameters of our fits."""
+    size = {"leaves": 2**args.depth} if policy == "leafwise" else {"depth": args.depth}
+    own = {"n_threads": args.threads, "device": args.device, "progress": False}
+    stop = {"eval": "held", "early_stopping": args.stop} if args.stop else {}
+    return {"policy": policy, **size, "rounds": args.rounds, "learning_rate": rate, **stop, **own}
+
+
+def libraries(args: argparse.Namespace, count: int, kept: dict[str, Model]) -> dict[str, Fit]:
+    """A fit for each way: a frame in, a function from a frame to predictions out. Keeps models of one tree by name."""
     import polars_taiga as tg
 
-    names, targets = [f"x{i}" for i in range(FEATURES)], [f"y{k}" for k in range(count)]
+    names, targets = features(), [f"y{k}" for k in range(count)]
 
-    def params(policy: str, rate: float = 0.1) -> dict[str, object]:
-        size = {"leaves": 2**args.depth} if policy == "leafwise" else {"depth": args.depth}
-        own = {"n_threads": args.threads, "device": args.device, "progress": False}
-        stop = {"eval": "held", "early_stopping": args.stop} if args.stop else {}
-        return {"policy": policy, **size, "rounds": args.rounds, "learning_rate": rate, **stop, **own}
-
-    def together(policy: str, strategy: str, rate: float) -> Fit:
+    def together(policy: str, strategy: str, rate: float, name: str | None = None) -> Fit:
         def fit(frame: pl.DataFrame) -> Predict:
-            model = frame.taiga.fit_gbdt(pl.struct(targets), *names, multi_strategy=strategy, **params(policy, rate))
-            return lambda test: test.select(tg.predict(model)).to_series().struct.unnest().to_numpy()
+            model = fit_together(args, count, frame, policy, strategy, rate)
+            if name is not None:
+                kept[name] = model
+            return lambda test: predict_all(model, test)
 
         return fit
 
     def model_each(policy: str) -> Fit:
         def fit(frame: pl.DataFrame) -> Predict:
-            models = [frame.taiga.fit_gbdt(target, *names, **params(policy)) for target in targets]
+            models = [frame.taiga.fit_gbdt(target, *names, **params(args, policy)) for target in targets]
             return lambda test: test.select(tg.predict(m).alias(str(k)) for k, m in enumerate(models)).to_numpy()
 
         return fit
@@ -136,7 +205,8 @@ def libraries(args: argparse.Namespace, count: int) -> dict[str, Fit]:
     for policy in args.policies.split(","):
         out[f"{policy}, a model each"] = model_each(policy)
         for rate in [float(rate) for rate in args.rates.split(",")]:
-            out[f"{policy}, one tree at {rate:g}"] = together(policy, "one_tree", rate)
+            name = f"{policy}, one tree at {rate:g}"
+            out[name] = together(policy, "one_tree", rate, name)
         out[f"{policy}, a tree each"] = together(policy, "tree_each", 0.1)
     return out | (peers(args, names, targets) if args.peers else {})
 

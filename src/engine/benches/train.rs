@@ -1,7 +1,8 @@
 //! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
-//! [device] [depths] [leaves] [bins] [categorical columns] [folder]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
+//! [device] [depths] [leaves] [bins] [categorical columns] [folder] [folds]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
 //! the loss `multiclass` has 10 classes, `weighted-mae` and the like weights. On a GPU a short fit goes before, so that what is timed is a process that has used it.
-//! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there.
+//! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there. With folds, one fit of all rows and the fits
+//! of so many folds are timed in turn: the least of `repeat` of each.
 
 mod shared;
 
@@ -11,10 +12,11 @@ use std::path::Path;
 use std::time::Instant;
 use taiga_engine::column::Column;
 use taiga_engine::column::categories::CategoryColumn;
+use taiga_engine::dataset::folds::{Division, Folds};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet, Target};
 use taiga_engine::learners::boosting::model::apply::Predictor;
-use taiga_engine::learners::boosting::{BoostingParams, fit};
+use taiga_engine::learners::boosting::{BoostingParams, fit, fit_folds};
 use taiga_engine::numerics::random::{Purpose, Random};
 
 /// Columns of f32 that a file of `benchmarks/held_out.py` holds one after the other.
@@ -90,6 +92,21 @@ fn main() {
         let repeat: u32 = argument(6, "1").parse().unwrap();
         if device != "cpu" {
             fit(&input, &params(3), &Quiet).unwrap();
+        }
+        let folds: u32 = argument(13, "0").parse().unwrap();
+        if folds > 1 {
+            let folds = Folds::new(&input, &Division::Parts(folds), 0).unwrap();
+            let (mut one, mut all) = (f64::INFINITY, f64::INFINITY);
+            for _ in 0..repeat {
+                let start = Instant::now();
+                fit(&input, &params(trees), &Quiet).unwrap();
+                one = one.min(start.elapsed().as_secs_f64());
+                let start = Instant::now();
+                fit_folds(&input, &params(trees), &folds, &Quiet).unwrap();
+                all = all.min(start.elapsed().as_secs_f64());
+            }
+            println!("{policy}: one fit {one:.3} s, {} folds {all:.3} s, {:.3} fits", folds.count, all / one);
+            continue;
         }
         if repeat > 1 {
             let start = Instant::now();
