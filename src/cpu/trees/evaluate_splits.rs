@@ -3,6 +3,7 @@
 use super::bins::{BorderSums, Counts, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
 use super::feature_share::{FeatureShare, Merge};
+use super::score_bounds::{self, Reaching, ScoreBounds};
 use super::split_scores::{Context, add_steps, first_largest, largest, many_at_a_time, score, scores};
 use multiversion::multiversion;
 use taiga_core::quantize::{CodeSet, CodedFeature};
@@ -13,6 +14,9 @@ use taiga_core::tree::steps::{Candidate, SearchNode};
 /// occupied: for a node's own split, and for a level's, where scores are added up border by border.
 const DENSE_NODE: usize = 3;
 const DENSE_LEVEL: usize = 8;
+
+/// No more candidates than these are scored one by one.
+const FEW: usize = 16;
 
 /// The best of some candidates, with the sums of its left child in one node.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +70,8 @@ impl FeatureShare {
         let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
         let mut steps = BorderSums::new();
         steps.by_hessians = self.counts == Counts::Hessians;
-        let mut out = [0.0; MAX_BINS];
+        let mut room = Room::new();
+        let bounds = ScoreBounds::new(rules);
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
         let dense = if many_at_a_time(rules) { DENSE_NODE } else { 1 };
         for k in 0..self.features.len() {
@@ -107,11 +112,9 @@ impl FeatureShare {
                     if !missing_left && missing == Sums::default() {
                         break;
                     }
-                    scores(&steps, aside, &c, &mut out, candidates);
-                    let gain = largest(&out[..candidates]) - parents[i];
-                    // Where it is needs no looking for in most features.
-                    if gain > rules.min_gain && (node.ranks_features() || found[i].is_none_or(|best| gain >= best.candidate.gain)) {
-                        let step = first_largest(&out[..candidates]).1;
+                    let least = found[i].filter(|_| !node.ranks_features()).map_or(f64::NEG_INFINITY, |best| best.candidate.gain);
+                    let worth = Worth { parent: parents[i], above: rules.min_gain, least };
+                    if let Some((step, gain)) = best_step(&steps, aside, &c, candidates, bounds.as_ref(), &worth, &mut room) {
                         let candidate = Candidate::new(node, (*f as u32, steps.bin[step] - first as u32, missing_left), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));
                     }
@@ -152,8 +155,10 @@ impl FeatureShare {
         let mut best: Option<Candidate> = None;
         let mut steps = BorderSums::new();
         steps.by_hessians = self.counts == Counts::Hessians;
-        let mut out = [0.0; MAX_BINS];
+        let mut room = Room::new();
         let mut sums = [[0.0; MAX_BINS]; 2];
+        let mut bound_sums = [[0.0f32; MAX_BINS]; 2];
+        let bounds = ScoreBounds::new(rules).filter(|b| b.tight);
         let parent: f64 = parents.iter().sum();
         let dense = if many_at_a_time(rules) { DENSE_LEVEL } else { 1 };
         for k in 0..self.features.len() {
@@ -182,6 +187,41 @@ impl FeatureShare {
                 }
                 continue;
             }
+            let candidates = [borders, if any_missing { borders + 1 } else { 0 }];
+            if let Some(b) = &bounds
+                && self.bounds_of_level(k, (nodes, places, parents), feature, b, &mut steps, &mut room.bounds, (&mut bound_sums, dense))
+            {
+                let mut reaching = 0;
+                for side in 0..2 {
+                    let bounds = &bound_sums[side][..candidates[side]];
+                    let bound = score_bounds::largest(bounds);
+                    let least = best.filter(|_| !nodes[0].ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
+                    let worth = Worth { parent, above: rules.min_gain, least };
+                    if !worth.is_met(b.largest_score(bound, nodes.len())) {
+                        continue;
+                    }
+                    let reached = Reaching::new(bounds, ScoreBounds::reached(bound, nodes.len()));
+                    reaching += reached.len();
+                    if reaching > FEW {
+                        break;
+                    }
+                    for border in reached {
+                        let mut sum = 0.0;
+                        for (i, node) in nodes.iter().enumerate() {
+                            let left = left_of(&self.at_place(&places[i], k), feature, border, side == 0);
+                            sum += score(left, &self.context(node, *f, rules, parents[i]));
+                        }
+                        let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, side == 0), sum - parent, parent);
+                        if candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+                            best = Some(candidate);
+                        }
+                    }
+                }
+                if reaching <= FEW {
+                    continue;
+                }
+            }
+            let out = &mut room.scores;
             sums[0][..borders].fill(0.0);
             sums[1][..borders + 1].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
@@ -189,14 +229,14 @@ impl FeatureShare {
                 steps.fill(&bins, first, dense);
                 // A node that a candidate would leave a child too small in counts as not split.
                 let c = self.context(node, *f, rules, parents[i]);
-                scores(&steps, Sums::default(), &c, &mut out, steps.before(first + borders));
+                scores(&steps, Sums::default(), &c, out, steps.before(first + borders));
                 add_steps(&mut sums[0][..borders], &out[..steps.before(first + borders)], &steps, first);
                 if any_missing {
-                    scores(&steps, steps.missing, &c, &mut out, steps.len);
+                    scores(&steps, steps.missing, &c, out, steps.len);
                     add_steps(&mut sums[1][..borders + 1], &out[..steps.len], &steps, first);
                 }
             }
-            for (side, candidates) in [(0, borders), (1, if any_missing { borders + 1 } else { 0 })] {
+            for (side, candidates) in candidates.into_iter().enumerate() {
                 let (largest, border) = first_largest(&sums[side][..candidates]);
                 let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, side == 0), largest - parent, parent);
                 if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
@@ -205,6 +245,42 @@ impl FeatureShare {
             }
         }
         best
+    }
+
+    /// Sums the bounds of a feature's candidates over the nodes of a level, with missing values on the left and on the right; returns whether
+    /// all sums are small enough for that.
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments)]
+    fn bounds_of_level(
+        &self,
+        k: usize,
+        (nodes, places, parents): (&[SearchNode], &[NodeHistogram<'_>], &[f64]),
+        feature: &CodedFeature,
+        bounds: &ScoreBounds,
+        steps: &mut BorderSums,
+        out: &mut [f32; MAX_BINS],
+        (sums, dense): (&mut [[f32; MAX_BINS]; 2], usize),
+    ) -> bool {
+        let (first, borders) = (feature.first(), feature.borders.len());
+        let any_missing = places.iter().any(|p| self.missing(&self.at_place(p, k), feature) != Sums::default());
+        sums[0][..borders].fill(0.0);
+        sums[1][..borders + 1].fill(0.0);
+        for (i, node) in nodes.iter().enumerate() {
+            steps.fill(&self.at_place(&places[i], k), first, dense);
+            let too_small = bounds.of_score(parents[i]);
+            let before = steps.before(first + borders);
+            if !bounds.fill(steps, Sums::default(), node.sums, too_small, out, before) {
+                return false;
+            }
+            add_steps(&mut sums[0][..borders], &out[..before], steps, first);
+            if any_missing {
+                if !bounds.fill(steps, steps.missing, node.sums, too_small, out, steps.len) {
+                    return false;
+                }
+                add_steps(&mut sums[1][..borders + 1], &out[..steps.len], steps, first);
+            }
+        }
+        true
     }
 
     fn context<'a>(&self, node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
@@ -218,6 +294,70 @@ impl FeatureShare {
         }
         bins.at(0)
     }
+}
+
+/// Room for the scores of a feature's candidates, and for their bounds.
+struct Room {
+    scores: [f64; MAX_BINS],
+    bounds: [f32; MAX_BINS],
+}
+
+impl Room {
+    fn new() -> Room {
+        Room { scores: [0.0; MAX_BINS], bounds: [0.0; MAX_BINS] }
+    }
+}
+
+/// What the gain of a score over that of what is split has to be.
+struct Worth {
+    parent: f64,
+    above: f64,
+    least: f64,
+}
+
+impl Worth {
+    #[inline(always)]
+    fn is_met(&self, score: f64) -> bool {
+        let gain = score - self.parent;
+        gain > self.above && gain >= self.least
+    }
+}
+
+/// Finds the first of the first `n` steps, less `aside`, that has the largest score, and its gain, if that is worth it.
+#[inline(always)]
+fn best_step(
+    steps: &BorderSums,
+    aside: Sums,
+    c: &Context<'_>,
+    n: usize,
+    bounds: Option<&ScoreBounds>,
+    worth: &Worth,
+    room: &mut Room,
+) -> Option<(usize, f64)> {
+    if let Some(b) = bounds
+        && b.fill(steps, aside, c.total, f32::NEG_INFINITY, &mut room.bounds, n)
+    {
+        let bound = score_bounds::largest(&room.bounds[..n]);
+        if !worth.is_met(b.largest_score(bound, 1)) {
+            return None;
+        }
+        let reaching = Reaching::new(&room.bounds[..n], ScoreBounds::reached(bound, 1));
+        if b.tight && reaching.len() <= FEW {
+            let mut best = (0, f64::NEG_INFINITY);
+            for step in reaching {
+                let score = score(steps.at(step) - aside, c);
+                if score > best.1 {
+                    best = (step, score);
+                }
+            }
+            return worth.is_met(best.1).then_some((best.0, best.1 - worth.parent));
+        }
+    }
+    scores(steps, aside, c, &mut room.scores, n);
+    let scores = &room.scores[..n];
+    // Where it is needs no looking for in most features.
+    let largest = largest(scores);
+    worth.is_met(largest).then(|| (first_largest(scores).1, largest - worth.parent))
 }
 
 /// Returns the sums left of one of a feature's borders.

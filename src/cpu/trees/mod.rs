@@ -27,6 +27,7 @@ mod ordered;
 mod partition;
 mod position_factors;
 mod presorted;
+mod score_bounds;
 mod shard;
 mod sparse_bins;
 mod sparse_features;

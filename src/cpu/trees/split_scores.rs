@@ -150,23 +150,23 @@ pub fn first_largest(scores: &[f64]) -> (f64, usize) {
 
 /// Adds each step's score to the candidates from its bin up to the next step's.
 #[inline(always)]
-pub fn add_steps(sums: &mut [f64], scores: &[f64], steps: &BorderSums, first: usize) {
+pub fn add_steps<T: Copy + std::ops::AddAssign>(sums: &mut [T], scores: &[T], steps: &BorderSums, first: usize) {
     if scores.len() == sums.len() {
         return add(sums, scores);
     }
     for (i, score) in scores.iter().enumerate() {
         let end = if i + 1 < scores.len() { steps.bin[i + 1] as usize - first } else { sums.len() };
         for s in &mut sums[steps.bin[i] as usize - first..end] {
-            *s += score;
+            *s += *score;
         }
     }
 }
 
 /// Computes `a[i] += b[i]`.
 #[inline(always)]
-fn add(a: &mut [f64], b: &[f64]) {
+fn add<T: Copy + std::ops::AddAssign>(a: &mut [T], b: &[T]) {
     for (a, b) in a.iter_mut().zip(b) {
-        *a += b;
+        *a += *b;
     }
 }
 
