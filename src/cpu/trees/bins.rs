@@ -21,8 +21,8 @@ pub enum Counts {
 pub enum NodeBins<'a> {
     /// Sums of their own; no counts where rows are not counted.
     Wide { gradient: &'a [i64], hessian: &'a [i64], count: &'a [i64] },
-    /// As the kernels add them ([`super::histogram`]); the count is the hessian where rows are counted.
-    Packed { bins: &'a [u64], counted: bool },
+    /// As the kernels add them ([`super::histogram`]), and beside them the rows, where these are counted by themselves.
+    Packed { bins: &'a [u64], count: &'a [i64], counts: Counts },
     /// No bins, but the few rows themselves, with their packed statistics and the feature's codes.
     Rows { rows: &'a [u32], statistics: &'a [u32], codes: &'a [u8], counts: Counts },
     /// Sums of all codes but one, the default, whose sums are what the others leave of the total.
@@ -58,13 +58,6 @@ impl Counts {
     }
 }
 
-/// Returns a sum of packed statistics as sums.
-#[inline(always)]
-fn sums(bin: u64, counted: bool) -> Sums {
-    let (gradient, hessian) = unpack(bin);
-    Sums { gradient, hessian, count: if counted { hessian } else { 0 } }
-}
-
 impl NodeBins<'_> {
     /// Returns the sums of one bin.
     #[inline(always)]
@@ -73,7 +66,7 @@ impl NodeBins<'_> {
             NodeBins::Wide { gradient, hessian, count } => {
                 Sums { gradient: gradient[bin], hessian: hessian[bin], count: if count.is_empty() { 0 } else { count[bin] } }
             }
-            NodeBins::Packed { bins, counted } => sums(bins[bin], *counted),
+            NodeBins::Packed { bins, count, counts } => counts.sums(bins[bin], if count.is_empty() { 0 } else { count[bin] as usize }),
             NodeBins::Rows { rows, statistics, codes, counts } => rows_total(rows, statistics, codes, *counts, bin..bin + 1),
             NodeBins::Sparse(sparse) => sparse.at(bin),
         }
@@ -87,7 +80,10 @@ impl NodeBins<'_> {
                 let any = nonzero(&gradient[start..end]) | nonzero(&hessian[start..end]);
                 if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
             }
-            NodeBins::Packed { bins, .. } => nonzero(&bins[start..end]),
+            NodeBins::Packed { bins, count, .. } => {
+                let any = nonzero(&bins[start..end]);
+                if count.is_empty() { any } else { any | nonzero(&count[start..end]) }
+            }
             NodeBins::Rows { .. } | NodeBins::Sparse(_) => u64::MAX,
         }
     }
@@ -147,7 +143,7 @@ impl SparseBins<'_> {
     #[inline(always)]
     fn sums(&self, at: impl Fn(usize) -> u64) -> Sums {
         if let ([Plane::Both], false) = (self.planes, self.wide) {
-            return sums(at(0), self.counted);
+            return (if self.counted { Counts::Hessians } else { Counts::None }).sums(at(0), 0);
         }
         let mut out = Sums::default();
         for (p, plane) in self.planes.iter().enumerate() {
@@ -226,7 +222,10 @@ fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx512f") {
         // SAFETY: the feature was found.
-        (done, sum) = unsafe { x86::prefix_sums(numbers, start, out) };
+        (done, sum) = unsafe { x86::prefix_sums_of_eight(numbers, start, out) };
+    } else if is_x86_feature_detected!("avx2") {
+        // SAFETY: the feature was found.
+        (done, sum) = unsafe { x86::prefix_sums_of_four(numbers, start, out) };
     }
     for (out, number) in out[done..].iter_mut().zip(&numbers[done..]) {
         sum = sum.wrapping_add(*number);
@@ -234,16 +233,16 @@ fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) {
     }
 }
 
+/// Prefix sums, a vector at a time; the functions return how many, and the last sum. What comes before a vector is carried past the sums
+/// inside it, so that one addition a vector has to wait for the last one.
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::*;
 
-    /// Eight at a time; returns how many, and the last sum.
-    ///
     /// # Safety
     /// The processor has AVX-512 F.
     #[target_feature(enable = "avx512f")]
-    pub unsafe fn prefix_sums(numbers: &[i64], start: i64, out: &mut [i64]) -> (usize, i64) {
+    pub unsafe fn prefix_sums_of_eight(numbers: &[i64], start: i64, out: &mut [i64]) -> (usize, i64) {
         let (zero, last) = (_mm512_setzero_si512(), _mm512_set1_epi64(7));
         let mut carry = _mm512_set1_epi64(start);
         let mut done = 0;
@@ -253,13 +252,34 @@ mod x86 {
             sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<7>(sums, zero));
             sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<6>(sums, zero));
             sums = _mm512_add_epi64(sums, _mm512_alignr_epi64::<4>(sums, zero));
-            sums = _mm512_add_epi64(sums, carry);
-            carry = _mm512_permutexvar_epi64(last, sums);
             // SAFETY: as above.
-            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), sums) };
+            unsafe { _mm512_storeu_si512(out.as_mut_ptr().cast(), _mm512_add_epi64(sums, carry)) };
+            carry = _mm512_add_epi64(carry, _mm512_permutexvar_epi64(last, sums));
             done += 8;
         }
         (done, _mm_cvtsi128_si64(_mm512_castsi512_si128(carry)))
+    }
+
+    /// # Safety
+    /// The processor has AVX2.
+    #[target_feature(enable = "avx2")]
+    pub unsafe fn prefix_sums_of_four(numbers: &[i64], start: i64, out: &mut [i64]) -> (usize, i64) {
+        let zero = _mm256_setzero_si256();
+        let mut carry = _mm256_set1_epi64x(start);
+        let mut done = 0;
+        for (numbers, out) in numbers.chunks_exact(4).zip(out.chunks_exact_mut(4)) {
+            // SAFETY: both are four numbers.
+            let mut sums = unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) };
+            sums = _mm256_add_epi64(sums, _mm256_slli_si256::<8>(sums));
+            // The second number to the upper two.
+            let lower = _mm256_blend_epi32::<0b1111_0000>(zero, _mm256_permute4x64_epi64::<0b0101_0101>(sums));
+            sums = _mm256_add_epi64(sums, lower);
+            // SAFETY: as above.
+            unsafe { _mm256_storeu_si256(out.as_mut_ptr().cast(), _mm256_add_epi64(sums, carry)) };
+            carry = _mm256_add_epi64(carry, _mm256_permute4x64_epi64::<0b1111_1111>(sums));
+            done += 4;
+        }
+        (done, _mm_cvtsi128_si64(_mm256_castsi256_si128(carry)))
     }
 }
 
@@ -294,20 +314,23 @@ pub struct BorderSums {
     pub missing: Sums,
     /// Zeros, where rows are not counted.
     pub count: [i64; MAX_BINS],
-    /// Whether rows are counted by their hessians.
-    pub by_hessians: bool,
+    /// What the count is of rows.
+    counts: Counts,
     /// Packed bins, all zero between uses.
     scratch: [u64; MAX_BINS],
     /// The rows of these.
     rows: [u32; MAX_BINS],
     /// Packed sums up to each bin.
     packed: [i64; MAX_BINS],
+    /// Whether gradients and hessians are there packed alone.
+    is_packed: bool,
 }
 
 impl BorderSums {
-    pub fn new() -> BorderSums {
+    /// Makes room for the sums of bins that count rows so.
+    pub fn new(counts: Counts) -> BorderSums {
         BorderSums {
-            by_hessians: false,
+            counts,
             len: 0,
             missing: Sums::default(),
             bin: [0; MAX_BINS],
@@ -317,15 +340,49 @@ impl BorderSums {
             scratch: [0; MAX_BINS],
             rows: [0; MAX_BINS],
             packed: [0; MAX_BINS],
+            is_packed: false,
+        }
+    }
+
+    /// Returns whether rows are counted by their hessians.
+    #[inline(always)]
+    pub fn by_hessians(&self) -> bool {
+        self.counts == Counts::Hessians
+    }
+
+    /// Returns the packed sums up to each bin, where gradients and hessians are there packed alone ([`BorderSums::unpack`]).
+    #[inline(always)]
+    pub fn packed(&self) -> Option<&[i64; MAX_BINS]> {
+        self.is_packed.then_some(&self.packed)
+    }
+
+    /// Unpacks gradients and hessians that are there packed alone.
+    #[inline(always)]
+    pub fn unpack(&mut self) {
+        if std::mem::take(&mut self.is_packed) {
+            self.unpack_both();
+        }
+    }
+
+    #[inline(always)]
+    fn unpack_both(&mut self) {
+        let len = self.len;
+        let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
+        for i in 0..len {
+            (gradient[i], hessian[i]) = unpack(packed[i] as u64);
+        }
+        if self.counts == Counts::Hessians {
+            self.count[..len].copy_from_slice(hessian);
         }
     }
 
     /// Sums the bins of a feature, whose values start at bin `first`, up to each. Where at least one in `dense` bins is occupied, all
     /// of them have steps: whole vectors without a branch are faster than what they save, and the best candidate, the
-    /// lowest of equal ones, is the same.
+    /// lowest of equal ones, is the same. Sums of packed bins may stay packed ([`BorderSums::unpack`]).
     #[inline(always)]
     pub fn fill(&mut self, bins: &NodeBins<'_>, first: usize, dense: usize) {
         self.len = 0;
+        self.is_packed = false;
         match bins {
             NodeBins::Wide { gradient, .. } => self.fill_bins(bins, first, gradient.len(), dense),
             NodeBins::Packed { bins: packed, .. } => self.fill_bins(bins, first, packed.len(), dense),
@@ -362,7 +419,13 @@ impl BorderSums {
         };
         self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
         self.len = n - first;
+        self.is_packed = false;
         self.sum_bins(bins, first, n, gradients);
+        if gradients && std::mem::take(&mut self.is_packed) {
+            let packed = &self.packed[..self.len];
+            self.gradient.iter_mut().zip(packed).for_each(|(gradient, sum)| *gradient = unpack(*sum as u64).0);
+        }
+        self.unpack();
     }
 
     /// Makes a step of every bin.
@@ -391,20 +454,13 @@ impl BorderSums {
                     prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
                 }
             }
-            NodeBins::Packed { bins, counted } => {
+            NodeBins::Packed { bins, count, .. } => {
                 let start = if first > 0 { bins[0] } else { 0 };
                 prefix_sums(as_numbers(&bins[first..n]), start as i64, &mut self.packed[..len]);
-                let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
-                if gradients {
-                    gradient.iter_mut().zip(packed).for_each(|(gradient, sum)| *gradient = unpack(*sum as u64).0);
-                    return;
+                if !count.is_empty() && !gradients {
+                    prefix_sums(&count[first..n], self.missing.count, &mut self.count[..len]);
                 }
-                for i in 0..len {
-                    (gradient[i], hessian[i]) = unpack(packed[i] as u64);
-                }
-                if *counted {
-                    self.count[..len].copy_from_slice(hessian);
-                }
+                self.is_packed = true;
             }
             NodeBins::Rows { .. } | NodeBins::Sparse(_) => {}
         }
@@ -491,6 +547,9 @@ impl BorderSums {
     }
 
     pub fn at(&self, step: usize) -> Sums {
+        if self.is_packed {
+            return self.counts.sums(self.packed[step] as u64, self.count[step] as usize);
+        }
         Sums { gradient: self.gradient[step], hessian: self.hessian[step], count: self.count[step] }
     }
 

@@ -269,7 +269,7 @@ impl SharedSearch<'_> {
         (steps, out): (&mut BorderSums, &mut Candidates),
     ) -> bool {
         let first = self.features[share.features[k]].first();
-        let (mut any_missing, mut hessians, mut tail) = (false, 0.0, BorderSums::new());
+        let (mut any_missing, mut hessians, mut tail) = (false, 0.0, BorderSums::new(share.counts));
         out.clear(n.next_multiple_of(LANES), false);
         for of_body in (0..totals.len()).step_by(2) {
             steps.fill_every(&share.slot_bins(slot + of_body, k), first, false);
@@ -320,7 +320,7 @@ impl SharedSearch<'_> {
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packed: &[bool]) -> Vec<Option<FoundSplit>> {
     let mut found: Vec<Option<FoundSplit>> = vec![None; search.nodes.len()];
-    let (mut steps, mut out) = (BorderSums::new(), Candidates::new());
+    let (mut steps, mut out) = (BorderSums::new(share.counts), Candidates::new());
     let (mut totals, mut parents) = (vec![], vec![]);
     for k in 0..share.features.len() {
         share.merge_pending(k, (search.merge, packed));
@@ -367,7 +367,7 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packed: &[bool]) -> Option<Candidate> {
     let mut best: Option<Candidate> = None;
-    let (mut steps, mut out) = (BorderSums::new(), Candidates::new());
+    let (mut steps, mut out) = (BorderSums::new(share.counts), Candidates::new());
     let mut sums = [[0.0; MAX_BINS]; 2];
     let (mut totals, mut parents, mut parent): (Vec<Vec<Sums>>, Vec<f64>, f64) = (vec![], vec![], 0.0);
     for k in 0..share.features.len() {

@@ -1,6 +1,6 @@
 //! The search for the best split of each node, or of a level, among the features of one thread.
 
-use super::bins::{BorderSums, Counts, MAX_BINS, NodeBins, NodeHistogram};
+use super::bins::{BorderSums, MAX_BINS, NodeBins, NodeHistogram};
 use super::category_subsets::best_subset;
 use super::feature_share::{FeatureShare, Merge};
 use super::score_bounds::{self, Reaching, ScoreBounds};
@@ -68,8 +68,7 @@ impl FeatureShare {
         rules: &SplitRules,
     ) -> Vec<Option<FoundSplit>> {
         let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
-        let mut steps = BorderSums::new();
-        steps.by_hessians = self.counts == Counts::Hessians;
+        let mut steps = BorderSums::new(self.counts);
         let mut room = Room::new();
         let bounds = ScoreBounds::new(rules);
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
@@ -114,7 +113,7 @@ impl FeatureShare {
                     }
                     let least = found[i].filter(|_| !node.ranks_features()).map_or(f64::NEG_INFINITY, |best| best.candidate.gain);
                     let worth = Worth { parent: parents[i], above: rules.min_gain, least };
-                    if let Some((step, gain)) = best_step(&steps, aside, &c, candidates, bounds.as_ref(), &worth, &mut room) {
+                    if let Some((step, gain)) = best_step(&mut steps, aside, &c, candidates, bounds.as_ref(), &worth, &mut room) {
                         let candidate = Candidate::new(node, (*f as u32, steps.bin[step] - first as u32, missing_left), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));
                     }
@@ -153,8 +152,7 @@ impl FeatureShare {
         parents: &[f64],
     ) -> Option<Candidate> {
         let mut best: Option<Candidate> = None;
-        let mut steps = BorderSums::new();
-        steps.by_hessians = self.counts == Counts::Hessians;
+        let mut steps = BorderSums::new(self.counts);
         let mut room = Room::new();
         let mut sums = [[0.0; MAX_BINS]; 2];
         let mut bound_sums = [[0.0f32; MAX_BINS]; 2];
@@ -227,6 +225,7 @@ impl FeatureShare {
             for (i, node) in nodes.iter().enumerate() {
                 let bins = self.at_place(&places[i], k);
                 steps.fill(&bins, first, dense);
+                steps.unpack();
                 // A node that a candidate would leave a child too small in counts as not split.
                 let c = self.context(node, *f, rules, parents[i]);
                 scores(&steps, Sums::default(), &c, out, steps.before(first + borders));
@@ -326,7 +325,7 @@ impl Worth {
 /// Finds the first of the first `n` steps, less `aside`, that has the largest score, and its gain, if that is worth it.
 #[inline(always)]
 fn best_step(
-    steps: &BorderSums,
+    steps: &mut BorderSums,
     aside: Sums,
     c: &Context<'_>,
     n: usize,
@@ -353,6 +352,7 @@ fn best_step(
             return worth.is_met(best.1).then_some((best.0, best.1 - worth.parent));
         }
     }
+    steps.unpack();
     scores(steps, aside, c, &mut room.scores, n);
     let scores = &room.scores[..n];
     // Where it is needs no looking for in most features.

@@ -30,7 +30,7 @@ pub struct Pending {
 /// Returns whether the bins of a node of `rows` rows can be packed, gradient and hessian in one number each: sums over any of
 /// its rows fit the halves.
 pub fn packs(rows: usize, quantizer: &GradientQuantizer) -> bool {
-    rows <= MAX_ROWS && quantizer.planes == [Plane::Both]
+    rows <= MAX_ROWS && matches!(quantizer.planes[..], [Plane::Both] | [Plane::Both, Plane::Count])
 }
 
 /// The pending histograms and what they are merged from, before slots are searched or while they are.
@@ -105,12 +105,13 @@ fn subtract_packed(gradient: &mut [i64], hessian: &mut [i64], packed: &[i64]) {
     }
 }
 
-/// Packs the sums of a node's bins, in the room of the gradients.
+/// Packs the sums of a node's bins, in the room of the gradients; counts, where there are any behind the hessians, follow them.
 #[inline(always)]
-fn pack(gradient: &mut [i64], hessian: &[i64]) {
-    for (gradient, hessian) in gradient.iter_mut().zip(hessian) {
+fn pack(gradient: &mut [i64], hessian: &mut [i64], count: &[i64]) {
+    for (gradient, hessian) in gradient.iter_mut().zip(&*hessian) {
         *gradient = (*gradient << 32) + hessian;
     }
+    hessian[..count.len()].copy_from_slice(count);
 }
 
 /// Sums the shards' partial bins of a feature, of which there are `n` in a column of a group, over the rows of a smaller child.
@@ -194,20 +195,26 @@ impl FeatureShare {
         }
     }
 
-    fn range(&self, slot: usize, k: usize) -> std::ops::Range<usize> {
+    /// Returns where the numbers of feature `k` are in a slot: gradients, hessians and counts, or packed bins and counts of their own.
+    #[inline(always)]
+    fn range(&self, slot: usize, k: usize, packed: bool) -> std::ops::Range<usize> {
         let start = slot * self.slot_size + self.starts[k];
-        start..start + self.bins[k] * if self.counted { 3 } else { 2 }
+        let parts = match (packed, self.counted) {
+            (true, _) => 1 + (self.counts == Counts::Rows) as usize,
+            (false, counted) => 2 + counted as usize,
+        };
+        start..start + self.bins[k] * parts
     }
 
     /// Returns the bins of the share's feature `k`, one with a column, in a slot.
     #[inline(always)]
     pub(super) fn slot_bins(&self, slot: usize, k: usize) -> NodeBins<'_> {
         let n = self.bins[k];
-        let numbers = &self.slots[self.range(slot, k)];
-        if self.packed[slot] {
-            return NodeBins::Packed { bins: as_packed(&numbers[..n]), counted: self.counted };
-        }
+        let numbers = &self.slots[self.range(slot, k, self.packed[slot])];
         let (gradient, rest) = numbers.split_at(n);
+        if self.packed[slot] {
+            return NodeBins::Packed { bins: as_packed(gradient), count: rest, counts: self.counts };
+        }
         let (hessian, count) = rest.split_at(n);
         NodeBins::Wide { gradient, hessian, count }
     }
@@ -230,16 +237,17 @@ impl FeatureShare {
     #[inline(always)]
     fn sum_feature(&mut self, k: usize, pending: &Pending, merge: &Merge<'_>) {
         let (n, column) = (self.bins[k], self.columns[k]);
-        let mut range = self.range(pending.smaller, k);
-        if pending.packed[0] {
-            range.end = range.start + n;
+        let range = self.range(pending.smaller, k, pending.packed[0]);
+        let numbers = &mut self.slots[range];
+        if !pending.packed[0] {
+            return sum_bins(numbers, (self.group, column, n), pending, merge, self.counted);
         }
-        let numbers = &mut self.slots[range.clone()];
-        if pending.packed[0] {
-            let lane = merge.lanes.map(|lanes| (lanes.of(pending.output, 0, Plane::Both), lanes.width));
+        let planes = &merge.quantizer.planes;
+        for (p, numbers) in numbers.chunks_exact_mut(n).enumerate() {
+            let lane = merge.lanes.map(|lanes| (lanes.of(pending.output, p, planes[p]), lanes.width));
             let mut first = true;
             for shard in merge.shards {
-                shard.groups[self.group].partial_bins(pending.partial, (1, 0), lane, column, n, |bins| {
+                shard.groups[self.group].partial_bins(pending.partial, (planes.len(), p), lane, column, n, |bins| {
                     add_packed(numbers, bins, first);
                     first = false;
                 });
@@ -247,8 +255,6 @@ impl FeatureShare {
             if first {
                 numbers.fill(0);
             }
-        } else {
-            sum_bins(numbers, (self.group, column, n), pending, merge, self.counted);
         }
     }
 
@@ -257,24 +263,25 @@ impl FeatureShare {
     #[inline(always)]
     fn subtract_feature(&mut self, k: usize, pending: &Pending, packed: bool) {
         let n = self.bins[k];
-        let mut range = self.range(pending.smaller, k);
-        if pending.packed[0] {
-            range.end = range.start + n;
-        }
         let Some(larger) = pending.larger else { return };
-        let size = if self.counted { 3 * n } else { 2 * n };
-        let (a, b) = split_pair(&mut self.slots, self.slot_size * larger + self.starts[k], range.start, size);
-        if packed || !pending.packed[0] {
-            subtract(&mut a[..range.len()], &b[..range.len()]);
+        let (of_larger, of_smaller) = (self.range(larger, k, packed), self.range(pending.smaller, k, pending.packed[0]));
+        let (a, b) = split_pair(&mut self.slots, of_larger.start, of_smaller.start, of_larger.len());
+        if packed == pending.packed[0] {
+            subtract(a, b);
         } else {
             let (gradient, rest) = a.split_at_mut(n);
             let (hessian, count) = rest.split_at_mut(n);
             subtract_packed(gradient, hessian, &b[..n]);
-            count.copy_from_slice(if self.counted { hessian } else { &[] });
+            match self.counts {
+                Counts::Rows => subtract(count, &b[n..2 * n]),
+                Counts::Hessians => count.copy_from_slice(hessian),
+                Counts::None => {}
+            }
         }
         if pending.packed[1] && !packed {
-            let (gradient, hessian) = a.split_at_mut(n);
-            pack(gradient, hessian);
+            let (gradient, rest) = a.split_at_mut(n);
+            let (hessian, count) = rest.split_at_mut(n);
+            pack(gradient, hessian, if self.counts == Counts::Rows { count } else { &[] });
         }
     }
 

@@ -26,7 +26,7 @@ pub struct ScoreBounds {
 }
 
 /// The sums of a node, or less its missing values, that candidates divide, as far as bounds need them.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct Parts {
     gradient: i32,
     hessian: i32,
@@ -34,18 +34,25 @@ struct Parts {
 }
 
 impl Parts {
-    fn new(sums: Sums) -> Option<Parts> {
+    /// Returns the parts of some sums, with the hessian for the count unless there are `counts`, if they fit.
+    fn new(sums: Sums, counts: bool) -> Option<Parts> {
         let fits = sums.gradient.abs() < MOST && sums.hessian < MOST && sums.count < MOST;
-        fits.then_some(Parts { gradient: sums.gradient as i32, hessian: sums.hessian as i32, count: sums.count as i32 })
+        let count = if counts { sums.count } else { sums.hessian };
+        fits.then_some(Parts { gradient: sums.gradient as i32, hessian: sums.hessian as i32, count: count as i32 })
     }
 
-    /// Returns what these leave of larger sums; what stands behind the last step may be of any size.
+    /// Returns what these leave of larger sums. What stands behind the last step may be of any size.
     #[inline(always)]
     fn out_of(self, gradient: i64, hessian: i64, count: i64) -> Parts {
+        Parts { gradient: gradient as i32, hessian: hessian as i32, count: count as i32 }.less(self)
+    }
+
+    #[inline(always)]
+    fn less(self, other: Parts) -> Parts {
         Parts {
-            gradient: (gradient as i32).wrapping_sub(self.gradient),
-            hessian: (hessian as i32).wrapping_sub(self.hessian),
-            count: (count as i32).wrapping_sub(self.count),
+            gradient: self.gradient.wrapping_sub(other.gradient),
+            hessian: self.hessian.wrapping_sub(other.hessian),
+            count: self.count.wrapping_sub(other.count),
         }
     }
 }
@@ -95,7 +102,26 @@ impl ScoreBounds {
     /// whether all sums are small enough: else what is in `out` has no meaning, nor has what follows `n`.
     #[inline(always)]
     pub fn fill(&self, steps: &BorderSums, missing: Sums, total: Sums, too_small: f32, out: &mut [f32; MAX_BINS], n: usize) -> bool {
-        let (Some(missing), Some(total)) = (Parts::new(missing), Parts::new(total)) else { return false };
+        let counts = self.fewest > 0 || (self.level_limits && !steps.by_hessians());
+        let (Some(missing), Some(total)) = (Parts::new(missing, counts), Parts::new(total, counts)) else { return false };
+        let divided = if self.level_limits { f32::NEG_INFINITY } else { too_small };
+        let too_small = [too_small, divided];
+        let whole = n.next_multiple_of(LANES);
+        let (count, out) = (&steps.count[..whole], &mut out[..whole]);
+        if let Some(packed) = steps.packed() {
+            // Sums of any rows fit the halves of packed ones.
+            let packed = &packed[..whole];
+            for ((packed, count), out) in packed.chunks_exact(LANES).zip(count.chunks_exact(LANES)).zip(out.chunks_exact_mut(LANES)) {
+                let mut left = [Parts::default(); LANES];
+                for i in 0..LANES {
+                    left[i] = missing.out_of(packed[i] >> 32, packed[i], if counts { count[i] } else { packed[i] });
+                }
+                for i in 0..LANES {
+                    out[i] = self.bound(left[i], total, too_small);
+                }
+            }
+            return true;
+        }
         // Hessians and counts only grow from step to step, up to the total.
         let mut all = 0;
         for gradient in &steps.gradient[..n] {
@@ -104,32 +130,22 @@ impl ScoreBounds {
         if all >= 2 * MOST as u64 {
             return false;
         }
-        let n = n.next_multiple_of(LANES);
-        let (gradient, hessian, out) = (&steps.gradient[..n], &steps.hessian[..n], &mut out[..n]);
-        let divided = if self.level_limits { f32::NEG_INFINITY } else { too_small };
-        let too_small = [too_small, divided];
-        if self.fewest == 0 && (!self.level_limits || steps.by_hessians) {
-            for i in 0..n {
-                let left = missing.out_of(gradient[i], hessian[i], 0);
-                out[i] = self.bound(left, total, (left.hessian, total.hessian.wrapping_sub(left.hessian)), too_small);
-            }
-        } else {
-            let count = &steps.count[..n];
-            for i in 0..n {
-                let left = missing.out_of(gradient[i], hessian[i], count[i]);
-                out[i] = self.bound(left, total, (left.count, total.count.wrapping_sub(left.count)), too_small);
-            }
+        let (gradient, hessian) = (&steps.gradient[..whole], &steps.hessian[..whole]);
+        let count = if counts { count } else { hessian };
+        for i in 0..whole {
+            out[i] = self.bound(missing.out_of(gradient[i], hessian[i], count[i]), total, too_small);
         }
         true
     }
 
-    /// Computes a candidate's bound; `rows`: how many each child has, or something that is 0 where it has none.
+    /// Computes the bound of a candidate with these sums on the left. Where rows need not be counted, their number may be anything that is 0
+    /// where there are none.
     #[inline(always)]
-    fn bound(&self, left: Parts, total: Parts, rows: (i32, i32), too_small: [f32; 2]) -> f32 {
-        let (gl, hl) = (left.gradient, left.hessian);
-        let (gr, hr) = (total.gradient.wrapping_sub(gl), total.hessian.wrapping_sub(hl));
-        let enough = (hl >= self.least) & (hr >= self.least) & (self.fewest == 0 || (rows.0 >= self.fewest) & (rows.1 >= self.fewest));
-        let otherwise = if (rows.0 > 0) & (rows.1 > 0) { too_small[1] } else { too_small[0] };
+    fn bound(&self, left: Parts, total: Parts, too_small: [f32; 2]) -> f32 {
+        let right = total.less(left);
+        let ((gl, hl), (gr, hr)) = ((left.gradient, left.hessian), (right.gradient, right.hessian));
+        let enough = (hl >= self.least) & (hr >= self.least) & (left.count >= self.fewest) & (right.count >= self.fewest);
+        let otherwise = if (left.count > 0) & (right.count > 0) { too_small[1] } else { too_small[0] };
         let (gl, gr, dl, dr) = (gl as f32, gr as f32, hl as f32 + self.l2, hr as f32 + self.l2);
         let bound = (gl * gl * dr + gr * gr * dl) / (dl * dr);
         if enough { bound } else { otherwise }

@@ -35,7 +35,7 @@ pub fn many_at_a_time(rules: &SplitRules) -> bool {
 /// the left: the sum of both children's scores. What follows in `out` has no meaning.
 #[inline(always)]
 pub fn scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64; MAX_BINS], n: usize) {
-    if is_plain_beside_limits(c.rules) && (!c.rules.level_limits || steps.by_hessians) {
+    if is_plain_beside_limits(c.rules) && (!c.rules.level_limits || steps.by_hessians()) {
         let n = n.next_multiple_of(LANES);
         let too_small = TooSmall { divided: if c.rules.level_limits { f64::NEG_INFINITY } else { c.too_small }, undivided: c.too_small };
         plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, too_small, &mut out[..n]);
@@ -203,7 +203,8 @@ mod tests {
                 level_limits: below(2) == 1,
                 monotone: vec![],
             };
-            let mut steps = BorderSums::new();
+            let by_hessians = below(3) == 0;
+            let mut steps = BorderSums::new(if by_hessians { Counts::Hessians } else { Counts::Rows });
             let mut sum = Sums::default();
             let n = 1 + below(MAX_BINS as u64) as usize;
             for i in 0..n {
@@ -213,8 +214,7 @@ mod tests {
             steps.len = n;
             let mut missing = Sums { gradient: below(9) - 4, hessian: below(3), count: below(2) };
             let mut total = sum + Sums { gradient: below(9) - 4, hessian: below(30), count: below(8) };
-            steps.by_hessians = below(3) == 0;
-            if steps.by_hessians {
+            if by_hessians {
                 steps.count = steps.hessian;
                 (missing.count, total.count) = (missing.hessian, total.hessian);
             }

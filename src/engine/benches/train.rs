@@ -1,5 +1,5 @@
 //! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
-//! [device] [depths] [leaves] [bins] [categorical columns] [folder] [folds]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
+//! [device] [depths] [leaves] [bins] [categorical columns] [folder] [folds] [min_data_in_leaf]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
 //! the loss `multiclass` has 10 classes, `weighted-mae` and the like weights. On a GPU a short fit goes before, so that what is timed is a process that has used it.
 //! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there. With folds, one fit of all rows and the fits
 //! of so many folds are timed in turn: the least of `repeat` of each.
@@ -85,7 +85,7 @@ fn main() {
         let params = |trees: u32| {
             BoostingParams::from_json(&serde_json::json!({
                 "rounds": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "bins": bins,
-                "depth": (depth > 0).then_some(depth), "device": device
+                "depth": (depth > 0).then_some(depth), "device": device, "min_data_in_leaf": argument(14, "0").parse::<u32>().unwrap()
             }))
             .unwrap()
         };
