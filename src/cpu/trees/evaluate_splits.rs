@@ -12,8 +12,8 @@ use taiga_core::tree::steps::{Candidate, SearchNode};
 
 /// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is
 /// occupied: for a node's own split, and for a level's, where scores are added up border by border.
-const DENSE_NODE: usize = 3;
-const DENSE_LEVEL: usize = 8;
+const DENSE_NODE: usize = 24;
+const DENSE_LEVEL: usize = 32;
 
 /// No more candidates than these are scored one by one.
 const FEW: usize = 16;
@@ -340,16 +340,10 @@ fn best_step(
         if !worth.is_met(b.largest_score(bound, 1)) {
             return None;
         }
-        let reaching = Reaching::new(&room.bounds[..n], ScoreBounds::reached(bound, 1));
-        if b.tight && reaching.len() <= FEW {
-            let mut best = (0, f64::NEG_INFINITY);
-            for step in reaching {
-                let score = score(steps.at(step) - aside, c);
-                if score > best.1 {
-                    best = (step, score);
-                }
-            }
-            return worth.is_met(best.1).then_some((best.0, best.1 - worth.parent));
+        if b.tight
+            && let Some((step, score)) = best_of_few(steps, aside, c, Reaching::new(&room.bounds[..n], ScoreBounds::reached(bound, 1)))
+        {
+            return worth.is_met(score).then_some((step, score - worth.parent));
         }
     }
     steps.unpack();
@@ -358,6 +352,28 @@ fn best_step(
     // Where it is needs no looking for in most features.
     let largest = largest(scores);
     worth.is_met(largest).then(|| (first_largest(scores).1, largest - worth.parent))
+}
+
+/// Finds the first of some steps, less `aside`, that has the largest score, and that score, unless too many differ.
+#[inline(always)]
+fn best_of_few(steps: &BorderSums, aside: Sums, c: &Context<'_>, among: Reaching) -> Option<(usize, f64)> {
+    let (mut best, mut last, mut scored) = ((0, f64::NEG_INFINITY), None, 0);
+    for step in among {
+        let left = steps.at(step) - aside;
+        // Behind an empty bin a candidate repeats the one before.
+        if last.replace(left) == Some(left) {
+            continue;
+        }
+        scored += 1;
+        if scored > FEW {
+            return None;
+        }
+        let score = score(left, c);
+        if score > best.1 {
+            best = (step, score);
+        }
+    }
+    Some(best)
 }
 
 /// Returns the sums left of one of a feature's borders.

@@ -95,6 +95,15 @@ fn add_packed(numbers: &mut [i64], bins: &[u64], first: bool) {
     }
 }
 
+/// Sets packed numbers and counts to pairs of both, or adds them.
+#[inline(always)]
+fn add_pairs(numbers: &mut [i64], count: &mut [i64], pairs: &[[u64; 2]], first: bool) {
+    for ((number, count), pair) in numbers.iter_mut().zip(count).zip(pairs) {
+        let before = if first { (0, 0) } else { (*number, *count) };
+        (*number, *count) = (before.0.wrapping_add(pair[0] as i64), before.1 + pair[1] as i64);
+    }
+}
+
 /// Subtracts packed bins from unpacked gradients and hessians.
 #[inline(always)]
 fn subtract_packed(gradient: &mut [i64], hessian: &mut [i64], packed: &[i64]) {
@@ -241,6 +250,17 @@ impl FeatureShare {
         let numbers = &mut self.slots[range];
         if !pending.packed[0] {
             return sum_bins(numbers, (self.group, column, n), pending, merge, self.counted);
+        }
+        if self.counts == Counts::Rows && merge.lanes.is_some_and(|lanes| lanes.width == 2) {
+            let (numbers, count) = numbers.split_at_mut(n);
+            let mut first = true;
+            for pairs in merge.shards.iter().flat_map(|shard| shard.groups[self.group].partial_pairs(pending.partial, column, n)) {
+                add_pairs(numbers, count, pairs, std::mem::take(&mut first));
+            }
+            if first {
+                (numbers.fill(0), count.fill(0));
+            }
+            return;
         }
         let planes = &merge.quantizer.planes;
         for (p, numbers) in numbers.chunks_exact_mut(n).enumerate() {

@@ -138,6 +138,13 @@ impl ShardGroup {
         }
     }
 
+    /// The bins of a column in each segment of partial `index`, of two lanes.
+    #[inline(always)]
+    pub fn partial_pairs(&self, index: usize, column: usize, bins: usize) -> impl Iterator<Item = &[[u64; 2]]> {
+        let (partial, at, segment_bins) = (&self.partials[index], 2 * self.place(column), 2 * self.plane_bins());
+        (0..partial.segments).map(move |segment| partial.bins[segment * segment_bins + at..][..2 * bins].as_chunks::<2>().0)
+    }
+
     /// Sets the bins that codes can reach to zero in one segment of so many lanes. `codes`: of each column.
     fn clear_lanes(&self, bins: &mut [u64], codes: &[usize], width: usize) {
         for column in self.own.clone() {
