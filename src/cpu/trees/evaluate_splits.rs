@@ -12,8 +12,8 @@ use taiga_core::tree::steps::{Candidate, SearchNode};
 
 /// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is
 /// occupied: for a node's own split, and for a level's, where scores are added up border by border.
-const DENSE_NODE: usize = 24;
-const DENSE_LEVEL: usize = 32;
+const DENSE_NODE: usize = 12;
+const DENSE_LEVEL: usize = 16;
 
 /// No more candidates than these are scored one by one.
 const FEW: usize = 16;
@@ -154,80 +154,46 @@ impl FeatureShare {
         let mut best: Option<Candidate> = None;
         let mut steps = BorderSums::new(self.counts);
         let mut room = Room::new();
-        let mut sums = [[0.0; MAX_BINS]; 2];
-        let mut bound_sums = [[0.0f32; MAX_BINS]; 2];
         let bounds = ScoreBounds::new(rules).filter(|b| b.tight);
-        let parent: f64 = parents.iter().sum();
+        let level = Level { nodes, places, rules, parents, parent: parents.iter().sum() };
         let dense = if many_at_a_time(rules) { DENSE_LEVEL } else { 1 };
         for k in 0..self.features.len() {
             self.merge_pending(k, merge);
-            let f = &self.features[k];
-            if nodes.first().is_some_and(|n| n.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(*f as u32)).is_err())) {
+            let f = self.features[k];
+            if nodes.first().is_some_and(|n| n.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(f as u32)).is_err())) {
                 continue;
             }
-            let feature = &features[*f];
+            let feature = &features[f];
             let (first, borders) = (feature.first(), feature.borders.len());
             let any_missing = places.iter().any(|p| self.missing(&self.at_place(p, k), feature) != Sums::default());
-            if let Some(border) = nodes.first().and_then(|n| n.drawn(*f)) {
+            if let Some(border) = nodes.first().and_then(|n| n.drawn(f)) {
                 for missing_left in [true, false].into_iter().take(1 + any_missing as usize) {
-                    if missing_left && border >= borders {
-                        continue;
-                    }
-                    let mut sum = 0.0;
-                    for (i, node) in nodes.iter().enumerate() {
-                        let left = left_of(&self.at_place(&places[i], k), feature, border, missing_left);
-                        sum += score(left, &self.context(node, *f, rules, parents[i]));
-                    }
-                    let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, missing_left), sum - parent, parent);
-                    if candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
-                        best = Some(candidate);
+                    if !missing_left || border < borders {
+                        let sum = self.level_score(k, &level, feature, border, missing_left);
+                        level.offer(&mut best, (f, border, missing_left), sum);
                     }
                 }
                 continue;
             }
             let candidates = [borders, if any_missing { borders + 1 } else { 0 }];
+            let mut decided = None;
             if let Some(b) = &bounds
-                && self.bounds_of_level(k, (nodes, places, parents), feature, b, &mut steps, &mut room.bounds, (&mut bound_sums, dense))
+                && self.is_decided_by_bounds(k, &level, feature, (b, dense), candidates, &mut best, (&mut steps, &mut room))
             {
-                let mut reaching = 0;
-                for side in 0..2 {
-                    let bounds = &bound_sums[side][..candidates[side]];
-                    let bound = score_bounds::largest(bounds);
-                    let least = best.filter(|_| !nodes[0].ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
-                    let worth = Worth { parent, above: rules.min_gain, least };
-                    if !worth.is_met(b.largest_score(bound, nodes.len())) {
-                        continue;
-                    }
-                    let reached = Reaching::new(bounds, ScoreBounds::reached(bound, nodes.len()));
-                    reaching += reached.len();
-                    if reaching > FEW {
-                        break;
-                    }
-                    for border in reached {
-                        let mut sum = 0.0;
-                        for (i, node) in nodes.iter().enumerate() {
-                            let left = left_of(&self.at_place(&places[i], k), feature, border, side == 0);
-                            sum += score(left, &self.context(node, *f, rules, parents[i]));
-                        }
-                        let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, side == 0), sum - parent, parent);
-                        if candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
-                            best = Some(candidate);
-                        }
-                    }
-                }
-                if reaching <= FEW {
+                if !cfg!(debug_assertions) {
                     continue;
                 }
+                decided = Some(best);
             }
-            let out = &mut room.scores;
-            sums[0][..borders].fill(0.0);
-            sums[1][..borders + 1].fill(0.0);
+            let (out, sums) = (&mut room.scores, &mut room.score_sums);
+            sums[0][..candidates[0]].fill(0.0);
+            sums[1][..candidates[1]].fill(0.0);
             for (i, node) in nodes.iter().enumerate() {
                 let bins = self.at_place(&places[i], k);
                 steps.fill(&bins, first, dense);
                 steps.unpack();
                 // A node that a candidate would leave a child too small in counts as not split.
-                let c = self.context(node, *f, rules, parents[i]);
+                let c = self.context(node, f, rules, parents[i]);
                 scores(&steps, Sums::default(), &c, out, steps.before(first + borders));
                 add_steps(&mut sums[0][..borders], &out[..steps.before(first + borders)], &steps, first);
                 if any_missing {
@@ -236,50 +202,76 @@ impl FeatureShare {
                 }
             }
             for (side, candidates) in candidates.into_iter().enumerate() {
-                let (largest, border) = first_largest(&sums[side][..candidates]);
-                let candidate = Candidate::new(&nodes[0], (*f as u32, border as u32, side == 0), largest - parent, parent);
-                if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
-                    best = Some(candidate);
+                if candidates > 0 {
+                    let (largest, border) = first_largest(&sums[side][..candidates]);
+                    level.offer(&mut best, (f, border, side == 0), largest);
                 }
             }
+            debug_assert!(decided.is_none_or(|decided| decided == best), "feature {f}: {decided:?} by bounds, {best:?} by scores");
         }
         best
     }
 
-    /// Sums the bounds of a feature's candidates over the nodes of a level, with missing values on the left and on the right; returns whether
-    /// all sums are small enough for that.
+    /// Offers the best of a feature's candidates, of which there are so many with missing values on the left and on the right, if it may be better
+    /// than `best`; returns whether bounds are enough to tell.
     #[inline(always)]
-    #[allow(clippy::too_many_arguments)]
-    fn bounds_of_level(
+    #[expect(clippy::too_many_arguments, reason = "a part of the loop that is compiled as a whole")]
+    fn is_decided_by_bounds(
         &self,
         k: usize,
-        (nodes, places, parents): (&[SearchNode], &[NodeHistogram<'_>], &[f64]),
+        level: &Level<'_>,
         feature: &CodedFeature,
-        bounds: &ScoreBounds,
-        steps: &mut BorderSums,
-        out: &mut [f32; MAX_BINS],
-        (sums, dense): (&mut [[f32; MAX_BINS]; 2], usize),
+        (bounds, dense): (&ScoreBounds, usize),
+        candidates: [usize; 2],
+        best: &mut Option<Candidate>,
+        (steps, room): (&mut BorderSums, &mut Room),
     ) -> bool {
         let (first, borders) = (feature.first(), feature.borders.len());
-        let any_missing = places.iter().any(|p| self.missing(&self.at_place(p, k), feature) != Sums::default());
-        sums[0][..borders].fill(0.0);
-        sums[1][..borders + 1].fill(0.0);
-        for (i, node) in nodes.iter().enumerate() {
-            steps.fill(&self.at_place(&places[i], k), first, dense);
-            let too_small = bounds.of_score(parents[i]);
-            let before = steps.before(first + borders);
-            if !bounds.fill(steps, Sums::default(), node.sums, too_small, out, before) {
+        let (out, sums) = (&mut room.bounds, &mut room.bound_sums);
+        sums[0][..candidates[0]].fill(0.0);
+        sums[1][..candidates[1]].fill(0.0);
+        for (i, node) in level.nodes.iter().enumerate() {
+            steps.fill(&self.at_place(&level.places[i], k), first, dense);
+            let too_small = bounds.of_score(level.parents[i]);
+            for (side, aside, n) in [(0, Sums::default(), steps.before(first + borders)), (1, steps.missing, steps.len)] {
+                if candidates[side] > 0 {
+                    if !bounds.fill(steps, aside, node.sums, too_small, out, n) {
+                        return false;
+                    }
+                    add_steps(&mut sums[side][..candidates[side]], &out[..n], steps, first);
+                }
+            }
+        }
+        let mut scored = 0;
+        for (side, n) in candidates.into_iter().enumerate() {
+            let sums = &room.bound_sums[side][..n];
+            let bound = score_bounds::largest(sums);
+            let least = best.filter(|_| !level.nodes[0].ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
+            let worth = Worth { parent: level.parent, above: level.rules.min_gain, least };
+            if !worth.is_met(bounds.largest_score(bound, level.nodes.len())) {
+                continue;
+            }
+            let reaching = Reaching::new(sums, ScoreBounds::reached(bound, level.nodes.len()));
+            scored += reaching.len();
+            if scored > FEW {
                 return false;
             }
-            add_steps(&mut sums[0][..borders], &out[..before], steps, first);
-            if any_missing {
-                if !bounds.fill(steps, steps.missing, node.sums, too_small, out, steps.len) {
-                    return false;
-                }
-                add_steps(&mut sums[1][..borders + 1], &out[..steps.len], steps, first);
+            for border in reaching {
+                let sum = self.level_score(k, level, feature, border, side == 0);
+                level.offer(best, (self.features[k], border, side == 0), sum);
             }
         }
         true
+    }
+
+    /// Computes the score of one split of all nodes of a level.
+    fn level_score(&self, k: usize, level: &Level<'_>, feature: &CodedFeature, border: usize, missing_left: bool) -> f64 {
+        let mut sum = 0.0;
+        for (i, node) in level.nodes.iter().enumerate() {
+            let left = left_of(&self.at_place(&level.places[i], k), feature, border, missing_left);
+            sum += score(left, &self.context(node, self.features[k], level.rules, level.parents[i]));
+        }
+        sum
     }
 
     fn context<'a>(&self, node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
@@ -295,15 +287,38 @@ impl FeatureShare {
     }
 }
 
-/// Room for the scores of a feature's candidates, and for their bounds.
+/// Room for the scores of a feature's candidates and for their bounds: in a node, and summed over a level, with missing values on the left and on
+/// the right.
 struct Room {
     scores: [f64; MAX_BINS],
     bounds: [f32; MAX_BINS],
+    score_sums: [[f64; MAX_BINS]; 2],
+    bound_sums: [[f32; MAX_BINS]; 2],
 }
 
 impl Room {
     fn new() -> Room {
-        Room { scores: [0.0; MAX_BINS], bounds: [0.0; MAX_BINS] }
+        Room { scores: [0.0; MAX_BINS], bounds: [0.0; MAX_BINS], score_sums: [[0.0; MAX_BINS]; 2], bound_sums: [[0.0; MAX_BINS]; 2] }
+    }
+}
+
+/// The nodes of a level, which one split divides: where their bins are, and their scores without it.
+struct Level<'a> {
+    nodes: &'a [SearchNode],
+    places: &'a [NodeHistogram<'a>],
+    rules: &'a SplitRules,
+    parents: &'a [f64],
+    parent: f64,
+}
+
+impl Level<'_> {
+    /// Takes a candidate of this score for the best one, if it is better.
+    #[inline(always)]
+    fn offer(&self, best: &mut Option<Candidate>, (feature, border, missing_left): (usize, usize, bool), score: f64) {
+        let candidate = Candidate::new(&self.nodes[0], (feature as u32, border as u32, missing_left), score - self.parent, self.parent);
+        if candidate.gain > self.rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
+            *best = Some(candidate);
+        }
     }
 }
 
@@ -333,25 +348,30 @@ fn best_step(
     worth: &Worth,
     room: &mut Room,
 ) -> Option<(usize, f64)> {
+    let mut by_bounds = None;
+    let mut decided = false;
     if let Some(b) = bounds
         && b.fill(steps, aside, c.total, f32::NEG_INFINITY, &mut room.bounds, n)
     {
         let bound = score_bounds::largest(&room.bounds[..n]);
-        if !worth.is_met(b.largest_score(bound, 1)) {
-            return None;
+        decided = !worth.is_met(b.largest_score(bound, 1));
+        if !decided && b.tight {
+            by_bounds = best_of_few(steps, aside, c, Reaching::new(&room.bounds[..n], ScoreBounds::reached(bound, 1)));
+            decided = by_bounds.is_some();
         }
-        if b.tight
-            && let Some((step, score)) = best_of_few(steps, aside, c, Reaching::new(&room.bounds[..n], ScoreBounds::reached(bound, 1)))
-        {
-            return worth.is_met(score).then_some((step, score - worth.parent));
-        }
+    }
+    let by_bounds = by_bounds.filter(|best| worth.is_met(best.1));
+    if decided && !cfg!(debug_assertions) {
+        return by_bounds.map(|(step, score)| (step, score - worth.parent));
     }
     steps.unpack();
     scores(steps, aside, c, &mut room.scores, n);
     let scores = &room.scores[..n];
-    // Where it is needs no looking for in most features.
     let largest = largest(scores);
-    worth.is_met(largest).then(|| (first_largest(scores).1, largest - worth.parent))
+    // Where it is needs no looking for in most features.
+    let by_scores = if worth.is_met(largest) { Some((first_largest(scores).1, largest)) } else { None };
+    debug_assert!(!decided || by_scores == by_bounds, "{by_bounds:?} by bounds, {by_scores:?} by scores");
+    by_scores.map(|(step, score)| (step, score - worth.parent))
 }
 
 /// Finds the first of some steps, less `aside`, that has the largest score, and that score, unless too many differ.

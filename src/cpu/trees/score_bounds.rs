@@ -209,3 +209,121 @@ impl Iterator for Reaching {
         None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trees::bins::{Counts, NodeBins};
+    use crate::trees::split_scores::{Context, score};
+    use taiga_core::numerics::random::{Purpose, Random};
+    use taiga_core::tree::SplitParams;
+    use taiga_core::tree::split::{Inherited, Scales};
+
+    /// Proves that no score is above its bound, that it is not far below where bounds are tight, and that packed sums have the bounds of others: under all
+    /// rules, with children without rows, sums next to the largest ones that fit, and `l2` from nothing to more than any hessian.
+    #[test]
+    fn scores_lie_just_below_their_bounds() {
+        let random = Random::new(11, Purpose::RowSample, 0);
+        let mut drawn = 0;
+        let mut below = |n: u64| {
+            drawn += 1;
+            (random.u64(drawn) % n) as i64
+        };
+        let (mut compared, mut close) = (0, 0);
+        for case in 0..600 {
+            let rules = SplitRules {
+                scales: Scales { gradient: [0.25, 2f64.powi(-60)][below(2) as usize], hessian: [0.125, 2f64.powi(40)][below(2) as usize] },
+                params: SplitParams {
+                    l1: [0.0, 0.0, 1.5][below(3) as usize],
+                    l2: [0.0, 1e-30, 0.5, 1e9][below(4) as usize],
+                    min_child_weight: [0.0, 2.0][below(2) as usize],
+                    min_data_in_leaf: [0, 3][below(2) as usize],
+                    min_gain: 0.0,
+                    max_delta_step: [f64::INFINITY, f64::INFINITY, 0.5][below(3) as usize],
+                    path_smooth: 0.0,
+                    categories: Default::default(),
+                },
+                level_limits: below(3) == 0,
+                monotone: vec![],
+            };
+            let bounds = ScoreBounds::new(&rules).unwrap();
+            let counts = [Counts::Hessians, Counts::Rows][below(2) as usize];
+            // Gradients of such a size that the sums of 255 bins stay just below the limit.
+            let most = [20, 4_000_000][below(2) as usize];
+            let n = 1 + below(255) as usize;
+            let mut columns = [vec![0i64; n], vec![0i64; n], vec![0i64; n]];
+            for i in 0..n {
+                let any = below(3) > 0;
+                columns[0][i] = if any { below(2 * most as u64) - most } else { 0 };
+                columns[1][i] = if any { below(most as u64) } else { 0 };
+                columns[2][i] = if counts == Counts::Hessians { columns[1][i] } else { any as i64 };
+            }
+            let [gradient, hessian, count] = &columns;
+            let packed: Vec<u64> = gradient.iter().zip(hessian).map(|(g, h)| ((g << 32) + h) as u64).collect();
+            let wide = NodeBins::Wide { gradient, hessian, count };
+            let own: &[i64] = if counts == Counts::Rows { count } else { &[] };
+            let packed = NodeBins::Packed { bins: &packed, count: own, counts };
+            let total = wide.total(0..n);
+            let first = (below(2) as usize).min(n - 1);
+            let dense = [1, 1000][below(2) as usize];
+            let (mut steps, mut of_packed) = (BorderSums::new(counts), BorderSums::new(counts));
+            steps.fill(&wide, first, dense);
+            of_packed.fill(&packed, first, dense);
+            assert_eq!(steps.len, of_packed.len);
+            let too_small = [0.0, f64::NEG_INFINITY][below(2) as usize];
+            let c = Context { rules: &rules, total, inherited: &Inherited::NOTHING, direction: 0, too_small };
+            for aside in [Sums::default(), steps.missing] {
+                let (mut out, mut out_of_packed) = ([0.0; MAX_BINS], [0.0; MAX_BINS]);
+                assert!(bounds.fill(&steps, aside, total, bounds.of_score(too_small), &mut out, steps.len));
+                assert!(bounds.fill(&of_packed, aside, total, bounds.of_score(too_small), &mut out_of_packed, steps.len));
+                assert_eq!(out[..steps.len], out_of_packed[..steps.len], "case {case}");
+                for (i, bound) in out[..steps.len].iter().enumerate() {
+                    assert_eq!(steps.at(i), of_packed.at(i));
+                    let score = score(steps.at(i) - aside, &c);
+                    assert!(score <= bounds.largest_score(*bound, 1), "case {case}, step {i}: {score} above {bound}; {rules:?}");
+                    compared += 1;
+                    if bounds.tight && score > 0.0 {
+                        let least = *bound as f64 * bounds.unit * (1.0 - ScoreBounds::slack(1));
+                        assert!(score >= least, "case {case}, step {i}: {score} below {least}; {rules:?}");
+                        close += 1;
+                    }
+                }
+                let largest = largest(&out[..steps.len]);
+                assert_eq!(largest, out[..steps.len].iter().copied().fold(f32::NEG_INFINITY, f32::max));
+                let reaching = Reaching::new(&out[..steps.len], largest);
+                let naive: Vec<usize> = (0..steps.len).filter(|i| out[*i] >= largest).collect();
+                assert_eq!((reaching.len(), reaching.collect::<Vec<usize>>()), (naive.len(), naive));
+            }
+        }
+        assert!(compared > 50_000 && close > 10_000, "{compared} compared, {close} of them closely");
+    }
+
+    /// Proves that sums that do not fit are refused, not cut.
+    #[test]
+    fn larger_sums_have_no_bounds() {
+        let params = SplitParams {
+            l1: 0.0,
+            l2: 0.0,
+            min_child_weight: 0.0,
+            min_data_in_leaf: 0,
+            min_gain: 0.0,
+            max_delta_step: f64::INFINITY,
+            path_smooth: 0.0,
+            categories: Default::default(),
+        };
+        let rules = SplitRules { scales: Scales { gradient: 1.0, hessian: 1.0 }, params, level_limits: false, monotone: vec![] };
+        let bounds = ScoreBounds::new(&rules).unwrap();
+        for (large, fits) in
+            [([MOST - 1, 1 - MOST], true), ([MOST, -MOST], false), ([1 << 40, -(1 << 40)], false), ([i64::MAX / 2, -(i64::MAX / 2)], false)]
+        {
+            let gradient = [large[0], large[1], 5];
+            let wide = NodeBins::Wide { gradient: &gradient, hessian: &[1, 1, 1], count: &[] };
+            let mut steps = BorderSums::new(Counts::None);
+            steps.fill(&wide, 0, 1);
+            let mut out = [0.0; MAX_BINS];
+            assert_eq!(bounds.fill(&steps, Sums::default(), wide.total(0..3), 0.0, &mut out, steps.len), fits, "{large:?}");
+        }
+        let heavy = SplitParams { l2: 1e13, ..params };
+        assert!(ScoreBounds::new(&SplitRules { params: heavy, ..rules }).is_none());
+    }
+}

@@ -173,6 +173,7 @@ fn add<T: Copy + std::ops::AddAssign>(a: &mut [T], b: &[T]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trees::bins::Counts;
     use taiga_core::numerics::random::{Purpose, Random};
     use taiga_core::tree::SplitParams;
     use taiga_core::tree::split::{Scales, SplitRules};
