@@ -10,10 +10,14 @@ use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is
-/// occupied: for a node's own split, and for a level's, where scores are added up border by border.
-const DENSE_NODE: usize = 12;
-const DENSE_LEVEL: usize = 16;
+/// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is occupied: without bounds of
+/// scores, and with them, which take less time.
+type Dense = [usize; 2];
+
+const DENSE_NODE: Dense = [3, 12];
+
+/// For a level's split, where scores are added up border by border.
+const DENSE_LEVEL: Dense = [8, 16];
 
 /// No more candidates than these are scored one by one.
 const FEW: usize = 16;
@@ -70,9 +74,9 @@ impl FeatureShare {
         let mut found: Vec<Option<FoundSplit>> = vec![None; nodes.len()];
         let mut steps = BorderSums::new(self.counts);
         let mut room = Room::new();
-        let bounds = ScoreBounds::new(rules);
+        let bounds = ScoreBounds::where_faster(rules);
         let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
-        let dense = if many_at_a_time(rules) { DENSE_NODE } else { 1 };
+        let dense = if many_at_a_time(rules) { DENSE_NODE[bounds.is_some() as usize] } else { 1 };
         for k in 0..self.features.len() {
             // What has just been merged is still in the nearest cache when it is searched.
             self.merge_pending(k, merge);
@@ -154,9 +158,9 @@ impl FeatureShare {
         let mut best: Option<Candidate> = None;
         let mut steps = BorderSums::new(self.counts);
         let mut room = Room::new();
-        let bounds = ScoreBounds::new(rules).filter(|b| b.tight);
+        let bounds = ScoreBounds::where_faster(rules).filter(|b| b.tight);
         let level = Level { nodes, places, rules, parents, parent: parents.iter().sum() };
-        let dense = if many_at_a_time(rules) { DENSE_LEVEL } else { 1 };
+        let dense = if many_at_a_time(rules) { DENSE_LEVEL[bounds.is_some() as usize] } else { 1 };
         for k in 0..self.features.len() {
             self.merge_pending(k, merge);
             let f = self.features[k];

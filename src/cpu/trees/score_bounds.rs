@@ -58,6 +58,16 @@ impl Parts {
 }
 
 impl ScoreBounds {
+    /// Returns how bounds are computed under these rules where they save time: not with AVX-512, which makes numbers of integers in vectors, so that the
+    /// scores themselves take no longer.
+    pub fn where_faster(rules: &SplitRules) -> Option<ScoreBounds> {
+        #[cfg(target_arch = "x86_64")]
+        if is_x86_feature_detected!("avx512dq") {
+            return None;
+        }
+        ScoreBounds::new(rules)
+    }
+
     /// Returns how bounds are computed under these rules, unless the numbers may leave what an f32 can hold.
     pub fn new(rules: &SplitRules) -> Option<ScoreBounds> {
         let (scales, limit) = (rules.scales, |least: f64| least.ceil().clamp(0.0, i32::MAX as f64) as i32);
@@ -102,7 +112,7 @@ impl ScoreBounds {
     /// whether all sums are small enough: else what is in `out` has no meaning, nor has what follows `n`.
     #[inline(always)]
     pub fn fill(&self, steps: &BorderSums, missing: Sums, total: Sums, too_small: f32, out: &mut [f32; MAX_BINS], n: usize) -> bool {
-        let counts = self.fewest > 0 || (self.level_limits && !steps.by_hessians());
+        let counts = (self.fewest > 0 || self.level_limits) && !steps.by_hessians();
         let (Some(missing), Some(total)) = (Parts::new(missing, counts), Parts::new(total, counts)) else { return false };
         let divided = if self.level_limits { f32::NEG_INFINITY } else { too_small };
         let too_small = [too_small, divided];
