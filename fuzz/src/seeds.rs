@@ -16,6 +16,9 @@ use taiga_engine::learners::{boosting, forest, linear};
 
 pub const ROWS: usize = 24;
 
+/// The rounds of models of boosted trees.
+pub const SEED_ROUNDS: u8 = 2;
+
 /// An input: its target, its name and its bytes.
 pub type Seed = (&'static str, String, Vec<u8>);
 
@@ -64,7 +67,7 @@ pub fn seeds() -> Vec<Seed> {
                 if (policy, method) == ("symmetric", "partition") {
                     continue; // Which there is not.
                 }
-                let params = json!({ "rounds": 2, "depth": 2, "policy": policy, "cat_method": method, "min_data_in_leaf": 1 });
+                let params = json!({ "rounds": SEED_ROUNDS, "depth": 2, "policy": policy, "cat_method": method, "min_data_in_leaf": 1 });
                 let params = BoostingParams::from_json(&params).expect("good parameters");
                 let model = boosting::fit(&table, &params, &Quiet).expect("a small fit");
                 all.push(("boosted", format!("{target}-{policy}-{method}"), unsealed(&model.to_bytes())));
@@ -84,7 +87,7 @@ pub fn seeds() -> Vec<Seed> {
     }
     all.extend(encoder_seeds(&y));
     all.extend(params_seeds());
-    all.extend(super::snapshots::seeds());
+    all.extend(super::snapshots::seeds(&all));
     all
 }
 
