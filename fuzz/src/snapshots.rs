@@ -5,7 +5,7 @@ use super::models::{boosted, forest as forest_model, linear as linear_model};
 use super::seeds::{ROWS, SEED_ROUNDS, Seed, names};
 use super::{sealed, unsealed};
 use serde_json::{Value, json};
-use taiga_engine::Result;
+use taiga_engine::{Error, Result};
 use taiga_engine::column::Column;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Quiet, Target};
@@ -43,9 +43,9 @@ impl Table {
 fn boosted_params() -> [Value; 4] {
     [
         json!({ "policy": "depthwise", "cat_method": "partition" }),
-        json!({ "policy": "symmetric", "boosting": "dart", "drop_rate": 0.9, "skip_drop": 0.0, "cat_method": "ctr" }),
+        json!({ "policy": "symmetric", "boosting": "dart", "drop_rate": 0.9, "skip_drop": 0.0, "cat_method": "one_hot" }),
         json!({ "policy": "leafwise", "leaf": "linear", "cat_method": "one_hot" }),
-        json!({ "policy": "depthwise", "early_stopping": 2, "eval_train": true }),
+        json!({ "policy": "depthwise", "early_stopping": 2, "eval_train": true, "cat_method": "ctr" }),
     ]
 }
 
@@ -124,9 +124,10 @@ const FOREST: Fits = (b"FS", forest_fit, 3);
 const LINEAR: Fits = (b"LS", linear_fit, 3);
 
 /// Returns the payload of the snapshot that a fit saves first, and how many bytes its digest takes.
-fn payload((_, fits, _): Fits, fit: u8) -> (Vec<u8>, usize) {
+fn payload((kind, fits, _): Fits, fit: u8) -> (Vec<u8>, usize) {
     let kept = Kept::new(1, None, 1);
-    assert!(fits(fit, &kept).is_err(), "a fit that is ended");
+    let ended = fits(fit, &kept);
+    assert_eq!(ended, Err(Error::Interrupted), "of {}, fit {fit}", String::from_utf8_lossy(kind));
     let payload = unsealed(&kept.bytes().expect("what was saved"))[1..].to_vec();
     // Two numbers, of which each ends with a byte below 128.
     let ends = payload.iter().enumerate().filter(|(_, byte)| **byte < 128).map(|(i, _)| i + 1);
