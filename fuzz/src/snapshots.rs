@@ -5,7 +5,6 @@ use super::models::{boosted, forest as forest_model, linear as linear_model};
 use super::seeds::{ROWS, SEED_ROUNDS, Seed, names};
 use super::{sealed, unsealed};
 use serde_json::{Value, json};
-use taiga_engine::{Error, Result};
 use taiga_engine::column::Column;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Quiet, Target};
@@ -13,6 +12,7 @@ use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::LinearParams;
 use taiga_engine::learners::{boosting, forest, linear};
+use taiga_engine::{Error, Result};
 use taiga_testing::continued::Kept;
 
 /// The most bytes held for each byte of a snapshot while a fit goes on from it.
