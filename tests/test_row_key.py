@@ -490,6 +490,46 @@ def test_receipts_tell_rows_and_parameters_apart(data: st.DataObject) -> None:
     assert len(set(others.values())) == len(others), others
 
 
+# Fits, and what holds in them where it is not told.
+UNTOLD: list[tuple[Any, dict[str, Any], dict[str, Any]]] = [
+    (tg.fit_gbdt, {"rounds": 5}, {"learning_rate": 0.1, "depth": 6, "l2": 1.0, "min_child_weight": 0.0, "bins": 255}),
+    (tg.fit_gbdt, {"rounds": 5}, {"boosting": "gbdt", "leaf": "constant", "leaf_iterations": 1, "extra_trees": False}),
+    (tg.fit_gbdt, {"rounds": 5}, {"random_strength": 0.0, "path_smooth": 0.0, "eval_train": False}),
+    (tg.fit_gbdt, {"rounds": 5}, {"feature_weights": {}, "multi_strategy": "tree_each"}),
+    (tg.fit_gbdt, {"rounds": 5, "policy": "leafwise"}, {"leaves": 31, "min_child_weight": 1.0}),
+    (tg.fit_gbdt, {"rounds": 5, "row_sample": "goss"}, {"row_fraction": 0.3}),
+    (tg.fit_gbdt, {"rounds": 5, "row_sample": "bayesian"}, {"bagging_temperature": 1.0}),
+    (tg.fit_gbdt, {"rounds": 5, "boosting": "dart"}, {"drop_rate": 0.1, "max_drop": 50, "skip_drop": 0.5}),
+    (tg.fit_gbdt, {"rounds": 5, "loss": "focal"}, {"focal_gamma": 2.0}),
+    (tg.fit_forest, {"trees": 3}, {"oob": True, "bins": 255, "min_data_in_leaf": 1}),
+    (tg.fit_sparse_lr, {"dense": "a"}, {"epochs": 100, "tolerance": 1e-4, "l1": 0.0, "optimizer": "lbfgs"}),
+    (tg.fit_sparse_lr, {"dense": "a", "optimizer": "sgd"}, {"epochs": 5, "batch": 32, "learning_rate": 0.1}),
+]
+
+
+@pytest.mark.parametrize(("fit", "bare", "untold"), UNTOLD)
+def test_receipts_are_of_values_told_or_not(
+    frame: pl.DataFrame, fit: Any, bare: dict[str, Any], untold: dict[str, Any]
+) -> None:
+    """A parameter that is told as it would be anyway changes no receipt, of rows at hand and of the model."""
+    columns = ("yes",) if fit is tg.fit_sparse_lr else ("yes", "a", "b")
+    receipt = frame.taiga.receipt(fit, *columns, row_key="id", **bare)
+    for told in [*({name: value} for name, value in untold.items()), untold]:
+        assert frame.taiga.receipt(fit, *columns, row_key="id", **bare, **told) == receipt, told
+    model = tg.Model(frame.select(fit(*columns, row_key="id", **bare, **untold)).item())
+    assert model.receipt == receipt
+    assert frame.taiga.receipt(fit, *columns, row_key="id", **bare, seed=1) != receipt
+
+
+def test_what_is_found_in_the_table_is_not_what_is_told(frame: pl.DataFrame) -> None:
+    """Where `rounds` or `huber_delta` are not told a fit finds them, and is another than one that is told of any."""
+    receipts = [
+        frame.taiga.receipt(tg.fit_gbdt, "y", "b", row_key="id", **told)
+        for told in ({}, {"rounds": 1000}, {"loss": "huber"}, {"loss": "huber", "huber_delta": 1.0}, {"learning_rate": 0.1})
+    ]
+    assert len(set(receipts)) == len(receipts)
+
+
 def test_what_receipts_are_asked_of(frame: pl.DataFrame) -> None:
     with pytest.raises(TypeError, match="parameter `fit`"):
         tg.receipt(tg.fit_folds, "y", "a", row_key="id")

@@ -10,12 +10,14 @@ mod memory;
 mod models;
 mod params;
 pub mod seeds;
+mod snapshots;
 mod sparse_rows;
 
 pub use categories::categories;
 pub use encoder::encoder;
 pub use models::{boosted, forest, linear};
 pub use params::params;
+pub use snapshots::{boosted_snapshot, forest_snapshot, linear_snapshot};
 pub use sparse_rows::sparse_rows;
 
 // The engine's tests, which include these modules, have one of their own.
@@ -26,10 +28,13 @@ static ALLOCATOR: taiga_testing::allocator::Counting = taiga_testing::allocator:
 /// A target: its name, which is that of its folder of inputs, and what it does.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 
-pub const TARGETS: [Target; 7] = [
+pub const TARGETS: [Target; 10] = [
     ("boosted", boosted),
     ("forest", forest),
     ("linear", linear),
+    ("boosted_snapshot", boosted_snapshot),
+    ("forest_snapshot", forest_snapshot),
+    ("linear_snapshot", linear_snapshot),
     ("encoder", encoder),
     ("params", params),
     ("sparse_rows", sparse_rows),

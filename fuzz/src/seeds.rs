@@ -14,12 +14,15 @@ use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::{Items, LinearParams, ListChunk, ListColumn, Offsets, SparseRows};
 use taiga_engine::learners::{boosting, forest, linear};
 
-const ROWS: usize = 24;
+pub const ROWS: usize = 24;
+
+/// The rounds of models of boosted trees.
+pub const SEED_ROUNDS: u8 = 2;
 
 /// An input: its target, its name and its bytes.
 pub type Seed = (&'static str, String, Vec<u8>);
 
-fn names() -> [CategoryColumn; 2] {
+pub fn names() -> [CategoryColumn; 2] {
     let text = |row: usize| [Some("ab"), Some("c"), None, Some("")][row % 7 % 4];
     let first = CategoryColumn::text("s", &[ROWS], |_, row| text(row)).expect("few rows");
     let second = CategoryColumn::integers("i", &[ROWS], |_, row| Some([5i64, -1, 300][row % 5 % 3])).expect("few rows");
@@ -64,7 +67,7 @@ pub fn seeds() -> Vec<Seed> {
                 if (policy, method) == ("symmetric", "partition") {
                     continue; // Which there is not.
                 }
-                let params = json!({ "rounds": 2, "depth": 2, "policy": policy, "cat_method": method, "min_data_in_leaf": 1 });
+                let params = json!({ "rounds": SEED_ROUNDS, "depth": 2, "policy": policy, "cat_method": method, "min_data_in_leaf": 1 });
                 let params = BoostingParams::from_json(&params).expect("good parameters");
                 let model = boosting::fit(&table, &params, &Quiet).expect("a small fit");
                 all.push(("boosted", format!("{target}-{policy}-{method}"), unsealed(&model.to_bytes())));
@@ -84,6 +87,7 @@ pub fn seeds() -> Vec<Seed> {
     }
     all.extend(encoder_seeds(&y));
     all.extend(params_seeds());
+    all.extend(super::snapshots::seeds(&all));
     all
 }
 

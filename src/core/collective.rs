@@ -54,6 +54,16 @@ pub trait Collective: Sync {
     /// As above.
     fn exchange(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>>;
 
+    /// Does the same with all but the bytes for this shard itself: nothing is returned in their place, and nobody copies them.
+    ///
+    /// # Errors
+    /// As above.
+    fn exchange_with_others(&self, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>> {
+        let mut pieces = pieces.to_vec();
+        pieces[self.rank()] = &[];
+        self.exchange(&pieces)
+    }
+
     /// Returns all shards' bytes, in their order.
     ///
     /// # Errors

@@ -13,6 +13,11 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use values::Advice;
 
+/// Returns what is told of a parameter, where that is not what holds where nothing is told.
+pub fn unless<T: PartialEq>(told: Option<T>, untold: T) -> Option<T> {
+    told.filter(|told| *told != untold)
+}
+
 /// Returns the error of a parameter that needs held-out rows, where there are none.
 pub fn no_held_out(name: &str) -> Error {
     Error::parameter(name, "needs held-out rows to measure on: mark them with `eval`, as eval=pl.col(\"held_out\")")

@@ -100,7 +100,7 @@ impl Groups<'_> {
         let own = self.parts.columns().map(|s| s.slice(rows.start as i64, rows.len())).collect();
         let own = self.parts.with_columns(own)?;
         // That of a fit alone, whose receipt it is.
-        let describe = || Description::new("fit_gbdt", &self.params.to_json(), None);
+        let describe = || Description::new("fit_gbdt", &self.params.described().to_json(), None);
         Ok(Keyed::new(&own, Some(&describe))?.map_or(own, |keyed| keyed.parts))
     }
 

@@ -594,8 +594,8 @@ impl<P: Clone> LastChecked<P> {
 }
 
 /// The value of the expression `function` that fits: the bytes that `fit` makes of the input under the parameters that `checked`
-/// gives and `told` writes as JSON, or what stands for them by `on_error`. Rows that have keys are in the order of these, but for those that
-/// lie in several processes. Where the receipt is asked for it is the value, as text.
+/// gives, or what stands for them by `on_error`. Rows that have keys are in the order of these, but for those that lie in several processes. Where the
+/// receipt is asked for it is the value, as text; `described`: the parameters as receipts have them.
 ///
 /// # Errors
 /// What both say.
@@ -604,7 +604,7 @@ pub fn fitted<P: Clone + Sync>(
     inputs: &[Series],
     kwargs: &FitKwargs,
     checked: impl FnOnce() -> PolarsResult<P>,
-    told: impl Fn(&P) -> serde_json::Value + Sync,
+    described: impl Fn(&P) -> serde_json::Value + Sync,
     fit: impl Fn(&Parts, P, &FitKwargs, Wanted) -> PolarsResult<Vec<u8>>,
 ) -> Answer {
     monitor::expression(function, true, || {
@@ -613,7 +613,7 @@ pub fn fitted<P: Clone + Sync>(
         let params = checked()?;
         let parts = Parts::new(inputs)?;
         // Written where rows have keys alone.
-        let describe = || Description::new(function, &told(&params), kwargs.receipt.as_deref());
+        let describe = || Description::new(function, &described(&params), kwargs.receipt.as_deref());
         let bytes = kwargs.on_error.apply(&parts.target, |wanted| {
             let keyed = if kwargs.collective.is_none() { Keyed::new(&parts, Some(&describe))? } else { None };
             let parts = Keyed::parts_of(&keyed, &parts);
@@ -646,7 +646,8 @@ macro_rules! fit_expression {
                 static LAST: $crate::fit::LastChecked<$params> = const { $crate::fit::LastChecked::new() };
             }
             let checked = || LAST.with(|last| last.get(inputs[0].dtype(), &kwargs, || checked(inputs[0].dtype(), &kwargs)));
-            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, <$params>::to_json, |parts, params, kwargs, wanted| {
+            let described = |params: &$params| params.described().to_json();
+            $crate::fit::fitted(stringify!($function), inputs, &kwargs, checked, described, |parts, params, kwargs, wanted| {
                 let mut model = fit(parts, params, kwargs, wanted)?;
                 model.provenance.metadata = kwargs.metadata()?;
                 Ok(model.to_bytes())

@@ -46,7 +46,7 @@ fn check(fields: &InputSchema, params: &ForestParams) -> PolarsResult<()> {
 /// Fits a forest on one table, or with other processes on one whose rows are in all of them.
 fn fit(parts: &Parts, params: ForestParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Forest> {
     let (categorical, given) = (params.categorical.clone(), params.clone());
-    let description = || Description::new("fit_forest", &given.to_json(), None);
+    let description = || Description::new("fit_forest", &given.described().to_json(), None);
     kwargs.with_others(parts, wanted, &categorical, description, |parts, own| {
         fit_with(parts, params, kwargs, wanted, FitOptions { own, ..FitOptions::default() })
     })

@@ -223,7 +223,7 @@ pub fn read<R>(
 /// Fits a model on one table, or with other processes on one whose rows are in all of them.
 fn fit(parts: &Parts, params: BoostingParams, kwargs: &FitKwargs, wanted: Wanted) -> PolarsResult<Model> {
     let (categorical, given) = (params.categorical.clone(), params.clone());
-    let description = || Description::new("fit_gbdt", &given.to_json(), None);
+    let description = || Description::new("fit_gbdt", &given.described().to_json(), None);
     kwargs.with_others(parts, wanted, &categorical, description, |parts, own| {
         fit_with(parts, params, kwargs, wanted, FitOptions { own, ..FitOptions::default() })
     })

@@ -46,7 +46,7 @@ fn fit(parts: &Parts, params: LinearParams, kwargs: &FitKwargs, wanted: Wanted) 
         params.check_together().map_err(errors::compute)?;
     }
     let given = params.clone();
-    let description = || Description::new("fit_sparse_lr", &given.to_json(), None);
+    let description = || Description::new("fit_sparse_lr", &given.described().to_json(), None);
     kwargs.with_others(parts, wanted, &[], description, |parts, own| fit_with(parts, params, kwargs, wanted, Rows::Here(own)))
 }
 

@@ -1,6 +1,6 @@
 //! The features of a table as codes: borders from a sample of its training rows.
 
-use crate::collective::{bytes_of, fault, numbers_of};
+use crate::collective::{bytes_of, fault};
 use crate::column::{Column, FeatureType};
 use crate::dataset::Batches;
 use crate::dataset::{Input, OwnRows};
@@ -175,16 +175,19 @@ fn code_together(
         }
         let of_rank = |rank: usize| (rank..features.len()).step_by(world);
         let values = pool.deal(features.len(), || (), |(), k| bytes_of(&input.features[features[k]].gather_f64(&here)));
-        let pieces: Vec<Vec<u8>> = (0..world).map(|rank| of_rank(rank).flat_map(|k| &values[k]).copied().collect()).collect();
+        let pieces: Vec<Vec<u8>> = (0..world).map(|to| of_rank(to).map(|k| &values[k][..]).collect::<Vec<_>>().concat()).collect();
         drop(values);
-        let received = own.collective.exchange(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
-        let received = received.iter().map(|bytes| numbers_of(bytes)).collect::<Result<Vec<_>>>()?;
+        let received = own.collective.exchange_with_others(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
         let mine: Vec<usize> = of_rank(rank).collect();
+        let from_all: Vec<&[u8]> = (0..world).map(|from| if from == rank { &pieces[rank] } else { &received[from] }.as_slice()).collect();
+        if from_all.iter().any(|bytes| bytes.len() % (8 * mine.len()).max(1) != 0) {
+            return Err(fault("a process sends a sample that is not one of all features"));
+        }
         let coded = pool.deal(mine.len(), Vec::new, |values, i| {
             values.clear();
-            for from in &received {
-                let rows = from.len() / mine.len();
-                values.extend_from_slice(&from[i * rows..(i + 1) * rows]);
+            for bytes in &from_all {
+                let size = bytes.len() / mine.len();
+                values.extend(bytes[i * size..][..size].as_chunks::<8>().0.iter().map(|x| f64::from_le_bytes(*x)));
             }
             code_sample(values, &params.of(features[mine[i]]), || missing[first + mine[i]] > 0)
         });

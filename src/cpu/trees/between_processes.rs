@@ -39,7 +39,7 @@ impl CpuTrees<'_> {
         let lanes = self.tree_context(quantizer).lanes();
         // Kept from level to level: memory that was just taken costs more to touch than these numbers to add.
         let mut room = write(&self.exchanged);
-        for (index, (group, pending)) in self.groups.iter().zip(pending).enumerate().filter(|(_, (g, _))| g.open) {
+        for (index, (group, pending)) in self.groups.iter().zip(pending).enumerate().filter(|(_, (g, p))| g.open && !p.is_empty()) {
             let merge = Merge { pending, slots: group.used_slots * group.outputs, shards: &shards, quantizer, lanes };
             let numbers = |feature: usize| group.dense[feature].1 * if self.row_counts.any() { 3 } else { 2 };
             let parts = parts(group, pending.len(), numbers);

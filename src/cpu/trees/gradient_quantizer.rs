@@ -6,7 +6,7 @@
 //! typical one, 32 bits each as two 16-bit limbs, which the same kernels add.
 
 use multiversion::multiversion;
-use taiga_core::collective::Collective;
+use taiga_core::collective::{Collective, bytes_of, fault, numbers_of};
 use taiga_core::error::Result;
 use taiga_core::numerics::fixed::{dither, factor, round_with, round64, single};
 use taiga_core::numerics::random::Random;
@@ -105,11 +105,18 @@ impl Magnitudes {
     /// # Errors
     /// Those of the collective.
     pub fn complete(&mut self, collective: &dyn Collective) -> Result<()> {
+        // All in one message: waiting for another process takes longer than these numbers.
         let mut largest = [self.gradient_bits, self.hessian_bits, !self.least_hessian_bits];
-        collective.max(&mut largest)?;
+        let sums = self.sums.iter().flat_map(|(gradient, hessian)| [*gradient, *hessian]);
+        let own: Vec<f64> = largest.iter().map(|bits| f64::from(*bits)).chain(sums).collect();
+        self.sums.clear();
+        for bytes in collective.gather_bytes(&bytes_of(&own))? {
+            let told = numbers_of(&bytes)?;
+            let (bits, sums) = told.split_first_chunk::<3>().ok_or_else(|| fault("another process tells no magnitudes"))?;
+            largest.iter_mut().zip(bits).for_each(|(largest, bits)| *largest = (*largest).max(*bits as u32));
+            self.sums.extend(sums.as_chunks::<2>().0.iter().map(|[gradient, hessian]| (*gradient, *hessian)));
+        }
         (self.gradient_bits, self.hessian_bits, self.least_hessian_bits) = (largest[0], largest[1], !largest[2]);
-        let own: Vec<f64> = self.sums.iter().flat_map(|(gradient, hessian)| [*gradient, *hessian]).collect();
-        self.sums = collective.gather(&own)?.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
         Ok(())
     }
 

@@ -77,11 +77,20 @@ fn differs(text: String) -> Error {
     Error::parameter("init_model", text)
 }
 
-/// Checks that a fit may go on from a model: the same loss and scores, features and classes.
+/// Checks that a fit may go on from a model that knows nothing of its rows.
 ///
 /// # Errors
 /// Naming what differs.
-pub fn check(model: &Model, input: &Input<'_>, params: &BoostingParams, (kind, outputs): (LossKind, usize)) -> Result<()> {
+pub fn check(model: &Model, input: &Input<'_>, params: &BoostingParams, of: (LossKind, usize)) -> Result<()> {
+    check_is_of_fit(model, input, params, of)?;
+    check_statistics(!model.tables.is_empty())
+}
+
+/// Checks that a model is one of such a fit: the same loss and scores, features and classes.
+///
+/// # Errors
+/// Naming what differs.
+pub fn check_is_of_fit(model: &Model, input: &Input<'_>, params: &BoostingParams, (kind, outputs): (LossKind, usize)) -> Result<()> {
     if model.loss != kind {
         return Err(differs(format!("it was fitted with loss=\"{}\", and this fit has \"{}\"", model.loss.name(), kind.name())));
     }
@@ -104,19 +113,7 @@ pub fn check(model: &Model, input: &Input<'_>, params: &BoostingParams, (kind, o
     if model.features.iter().any(|f| f.categories.as_ref().is_some_and(Categories::are_hashed)) {
         return Err(differs("it knows categories by a hash of their text, as CatBoost's do, and a fit knows their texts".into()));
     }
-    if !model.tables.is_empty() {
-        return Err(statistics());
-    }
     Ok(())
-}
-
-/// The error of fits with ordered statistics.
-fn statistics() -> Error {
-    differs(
-        "cat_method=\"ctr\" orders rows by permutations, and keeps scores of its rows under each that a model does not carry: go on from a \
-         `snapshot`, which does, or split categories by cat_method=\"one_hot\" or \"partition\""
-            .into(),
-    )
 }
 
 /// Checks that no feature of the fit is a statistic whose scores a model does not carry.
@@ -124,7 +121,9 @@ fn statistics() -> Error {
 /// # Errors
 /// Where one is.
 pub fn check_statistics(uses: bool) -> Result<()> {
-    if uses { Err(statistics()) } else { Ok(()) }
+    let text = "cat_method=\"ctr\" orders rows by permutations, and keeps scores of its rows under each that a model does not carry: go on from a \
+                `snapshot`, which does, or split categories by cat_method=\"one_hot\" or \"partition\"";
+    if uses { Err(differs(text.into())) } else { Ok(()) }
 }
 
 fn check_classes(own: Option<&Labels>, others: Option<&Labels>) -> Result<()> {

@@ -16,6 +16,11 @@ use crate::error::{Error, Result};
 use crate::numerics::random::{Purpose, Random};
 use crate::tree::Tree;
 
+/// `drop_rate`, `max_drop` and `skip_drop` where they are not told.
+pub const DROP_RATE: f64 = 0.1;
+pub const MAX_DROP: u32 = 50;
+pub const SKIP_DROP: f64 = 0.5;
+
 /// How trees are dropped, where they are.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DropRules {
@@ -33,9 +38,9 @@ impl DropRules {
     /// The rules that parameters ask for; none where no tree is ever dropped.
     pub fn of(params: &BoostingParams) -> Option<DropRules> {
         let rules = DropRules {
-            rate: params.drop_rate.unwrap_or(0.1),
-            most: params.max_drop.unwrap_or(50),
-            skip: params.skip_drop.unwrap_or(0.5),
+            rate: params.drop_rate.unwrap_or(DROP_RATE),
+            most: params.max_drop.unwrap_or(MAX_DROP),
+            skip: params.skip_drop.unwrap_or(SKIP_DROP),
             uniform: params.uniform_drop == Some(true),
             one: params.one_drop == Some(true),
             normalize: params.normalize.unwrap_or_default(),

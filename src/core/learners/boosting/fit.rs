@@ -387,7 +387,7 @@ impl<'a> PreparedFit<'a> {
             options,
             (scores, features.sets()),
             &units_of_scores,
-            (measured.as_ref(), loss.as_ref()),
+            (measured.as_ref(), kind, loss.as_ref()),
         )?;
         let scores = std::mem::take(&mut prior.scores);
         let groups = groups.filter(|_| loss.by_group().is_some());

@@ -7,6 +7,7 @@ mod constant;
 pub mod continued;
 pub mod cross_validation;
 pub mod ctrs;
+mod described;
 pub mod dropout;
 mod finish;
 mod fit;

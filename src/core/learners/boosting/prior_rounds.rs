@@ -9,9 +9,10 @@ use super::rounds::Factors;
 use super::snapshot::{self, Expected, Snapshot};
 use super::steps::GivenTree;
 use crate::collective::{bytes_of_scores, scores_of};
+use crate::dataset::snapshots::damaged;
 use crate::dataset::{Input, OwnRows};
 use crate::error::{Error, Result};
-use crate::losses::Loss;
+use crate::losses::{Loss, LossKind};
 use crate::model::History;
 
 /// The rounds that there are before a fit's first.
@@ -46,7 +47,7 @@ impl PriorRounds {
         options: &FitOptions<'_>,
         (scores, sets): (Vec<Vec<f32>>, usize),
         units: &[f64],
-        (measured, loss): (Option<&MeasuredRows>, &dyn Loss),
+        (measured, kind, loss): (Option<&MeasuredRows>, LossKind, &dyn Loss),
     ) -> Result<PriorRounds> {
         let first = options.init_model.map_or(0, Model::rounds) as u32;
         let last = first.checked_add(params.rounds()).filter(|n| *n <= 1_000_000);
@@ -61,6 +62,12 @@ impl PriorRounds {
             digest = snapshot::digest(input, own, params, options.init_model)?;
             let of = Expected { digest, scores: sets * scores.len(), positions: positions.map(|p| p.labels.len()), first, last };
             if let Some(saved) = Snapshot::of_own_rows(snapshots.saved(), own, &of)? {
+                // Its digest is right, which anyone can compute; the model may be any.
+                continued::check_is_of_fit(&saved.model, input, params, (kind, loss.outputs())).map_err(|_| damaged())?;
+                let curves = |history: Option<&History>| history.map_or(0, |history| history.curves().count());
+                if curves(saved.model.history.as_ref()) != curves(measured.and_then(MeasuredRows::history).as_ref()) {
+                    return Err(damaged());
+                }
                 let trees = if drops { continued::given_trees(&saved.model, (input, own), units)? } else { vec![] };
                 // Under dropouts trees are added to the first scores.
                 let (scores, units) = (if drops { scores } else { saved.scores }, units.to_vec());
@@ -155,6 +162,9 @@ impl PriorRounds {
             changed.for_each(|(leaf, value)| leaf.value = f64::from(*value) / in_units);
         }
         let before = if kept < self.rounds { before.into_head(kept as usize)? } else { before };
-        before.joined(later)
+        let model = before.joined(later)?;
+        // What was kept in a file is held to what bytes are.
+        model.validate()?;
+        Ok(model)
     }
 }

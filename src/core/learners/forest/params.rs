@@ -6,9 +6,9 @@ use crate::dataset::coded::FeatureBorders;
 use crate::dataset::shared_params::learner_params;
 use crate::dataset::{Bins, ClassWeight};
 use crate::error::{Error, Result};
-use crate::params::Problems;
 use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, NotNegative};
+use crate::params::{Problems, unless};
 use crate::quantize::BorderMethod;
 use crate::quantize::borders::BorderParams;
 use serde::{Deserialize, Serialize};
@@ -192,6 +192,13 @@ impl ForestParams {
     /// Returns the parameters as a model keeps them.
     pub fn kept(&self) -> Self {
         ForestParams { bins: self.bins.kept(), ..self.recorded() }
+    }
+
+    /// Returns the parameters as a receipt describes them: what is told as it would be where it is not told counts as not told. `max_features`, whose
+    /// default depends on the target, stays as it is.
+    pub fn described(&self) -> Self {
+        let untold = ForestParams { oob: None, ..self.clone() };
+        ForestParams { oob: unless(self.oob, untold.oob()), ..self.kept() }
     }
 
     /// How borders of a table's features are found.

@@ -28,9 +28,11 @@ pub fn at_once(rows: usize, size: usize) -> usize {
 /// Those of the collective.
 pub fn gather_codes(own: &OwnRows<'_>, features: &[usize], all: usize, codes: &mut [u8]) -> Result<()> {
     let each = own.of_each()?;
+    let (rank, world) = (own.collective.rank(), own.collective.world());
     for features in features.chunks(at_once(all, 1)) {
-        let sent: Vec<u8> = features.iter().flat_map(|f| &codes[f * all..][own.range()]).copied().collect();
-        for (rows, bytes) in each.iter().zip(own.collective.gather_bytes(&sent)?) {
+        let sent = features.iter().map(|f| &codes[f * all..][own.range()]).collect::<Vec<_>>().concat();
+        let received = own.collective.exchange_with_others(&vec![&sent[..]; world])?;
+        for (rows, bytes) in (0..).zip(each.iter().zip(received)).filter(|(from, _)| *from != rank).map(|(_, of_other)| of_other) {
             check_length(bytes.len(), features.len() * rows.len())?;
             for (k, f) in features.iter().enumerate() {
                 codes[f * all..][rows.clone()].copy_from_slice(&bytes[k * rows.len()..][..rows.len()]);

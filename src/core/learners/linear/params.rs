@@ -4,9 +4,9 @@ use crate::dataset::shared_params::learner_params;
 use crate::device::DeviceSet;
 use crate::error::{Error, Result};
 use crate::metrics::{MetricKind, listed};
-use crate::params::Problems;
 use crate::params::limits::By;
 use crate::params::limits::Limit::{AtLeast, Between, NotNegative, PositiveUpTo};
+use crate::params::{Problems, unless};
 use serde::{Deserialize, Serialize};
 
 /// How the objective is lowered.
@@ -148,6 +148,20 @@ impl LinearParams {
              for each other at every batch: with `collective` use \"lbfgs\", which takes all rows at once"
         );
         Err(Error::parameter("optimizer", text))
+    }
+
+    /// Returns the parameters as a receipt describes them: what is told as it would be where it is not told counts as not told. `l2`, whose default
+    /// depends on the rows' weights, and `metric`, on the target, stay as they are.
+    pub fn described(&self) -> Self {
+        let untold = LinearParams { epochs: None, batch: None, learning_rate: None, tolerance: None, ..self.clone() };
+        LinearParams {
+            hash_bits: unless(self.hash_bits, HASH_BITS),
+            epochs: unless(self.epochs, untold.epochs()),
+            batch: unless(self.batch, untold.batch()),
+            learning_rate: unless(self.learning_rate, untold.learning_rate()),
+            tolerance: unless(self.tolerance, untold.tolerance()),
+            ..self.recorded()
+        }
     }
 
     /// Passes over the rows.
