@@ -10,14 +10,10 @@ use taiga_core::quantize::{CodeSet, CodedFeature};
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is occupied: without bounds of
-/// scores, and with them, which take less time.
-type Dense = [usize; 2];
-
-const DENSE_NODE: Dense = [3, 12];
-
-/// For a level's split, where scores are added up border by border.
-const DENSE_LEVEL: Dense = [8, 16];
+/// Every border of a feature is a candidate, not those behind occupied bins alone, where at least one bin in so many is occupied: without
+/// bounds of scores, and with bounds, which take less time. For a node's own split, and for a level's, where scores are added up border by border.
+const DENSE_NODE: [usize; 2] = [3, 12];
+const DENSE_LEVEL: [usize; 2] = [8, 16];
 
 /// No more candidates than these are scored one by one.
 const FEW: usize = 16;
