@@ -258,7 +258,8 @@ impl FeatureShare {
                 add_pairs(numbers, count, pairs, std::mem::take(&mut first));
             }
             if first {
-                (numbers.fill(0), count.fill(0));
+                numbers.fill(0);
+                count.fill(0);
             }
             return;
         }
