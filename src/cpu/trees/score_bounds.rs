@@ -261,17 +261,17 @@ mod tests {
             // Gradients of such a size that the sums of 255 bins stay just below the limit.
             let most = [20, 4_000_000][below(2) as usize];
             let n = 1 + below(255) as usize;
-            let mut columns = [vec![0i64; n], vec![0i64; n], vec![0i64; n]];
-            for i in 0..n {
+            let (mut gradient, mut hessian, mut count) = (vec![], vec![], vec![]);
+            for _ in 0..n {
                 let any = below(3) > 0;
-                columns[0][i] = if any { below(2 * most as u64) - most } else { 0 };
-                columns[1][i] = if any { below(most as u64) } else { 0 };
-                columns[2][i] = if counts == Counts::Hessians { columns[1][i] } else { any as i64 };
+                gradient.push(if any { below(2 * most as u64) - most } else { 0 });
+                let h = if any { below(most as u64) } else { 0 };
+                hessian.push(h);
+                count.push(if counts == Counts::Hessians { h } else { any as i64 });
             }
-            let [gradient, hessian, count] = &columns;
             let packed: Vec<u64> = gradient.iter().zip(hessian).map(|(g, h)| ((g << 32) + h) as u64).collect();
-            let wide = NodeBins::Wide { gradient, hessian, count };
-            let own: &[i64] = if counts == Counts::Rows { count } else { &[] };
+            let wide = NodeBins::Wide { gradient: &gradient, hessian: &hessian, count: &count };
+            let own: &[i64] = if counts == Counts::Rows { &count } else { &[] };
             let packed = NodeBins::Packed { bins: &packed, count: own, counts };
             let total = wide.total(0..n);
             let first = (below(2) as usize).min(n - 1);
