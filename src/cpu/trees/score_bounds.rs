@@ -269,7 +269,7 @@ mod tests {
                 hessian.push(h);
                 count.push(if counts == Counts::Hessians { h } else { any as i64 });
             }
-            let packed: Vec<u64> = gradient.iter().zip(hessian).map(|(g, h)| ((g << 32) + h) as u64).collect();
+            let packed: Vec<u64> = gradient.iter().zip(&hessian).map(|(g, h)| ((g << 32) + h) as u64).collect();
             let wide = NodeBins::Wide { gradient: &gradient, hessian: &hessian, count: &count };
             let own: &[i64] = if counts == Counts::Rows { &count } else { &[] };
             let packed = NodeBins::Packed { bins: &packed, count: own, counts };
