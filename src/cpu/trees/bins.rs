@@ -359,13 +359,9 @@ impl BorderSums {
     /// Unpacks gradients and hessians that are there packed alone.
     #[inline(always)]
     pub fn unpack(&mut self) {
-        if std::mem::take(&mut self.is_packed) {
-            self.unpack_both();
+        if !std::mem::take(&mut self.is_packed) {
+            return;
         }
-    }
-
-    #[inline(always)]
-    fn unpack_both(&mut self) {
         let len = self.len;
         let (packed, gradient, hessian) = (&self.packed[..len], &mut self.gradient[..len], &mut self.hessian[..len]);
         for i in 0..len {
