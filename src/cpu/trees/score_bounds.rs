@@ -5,7 +5,6 @@
 //! between the bounds and a little less ([`ScoreBounds::slack`]).
 
 use super::bins::{BorderSums, LANES, MAX_BINS};
-use super::split_scores::largest_of;
 use taiga_core::tree::split::{SplitRules, Sums};
 
 /// Sums below this, either side of 0, and the differences of two of them, fit an i32.
@@ -166,7 +165,16 @@ impl ScoreBounds {
 /// Returns the largest bound.
 #[inline(always)]
 pub fn largest(bounds: &[f32]) -> f32 {
-    largest_of::<f32, 32>(bounds, f32::NEG_INFINITY)
+    const LANES: usize = 32;
+    let mut lanes = [f32::NEG_INFINITY; LANES];
+    let chunks = bounds.chunks_exact(LANES);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for i in 0..LANES {
+            lanes[i] = if chunk[i] > lanes[i] { chunk[i] } else { lanes[i] };
+        }
+    }
+    lanes.iter().chain(rest).fold(f32::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
 }
 
 /// The places of the bounds that reach one, ascending.

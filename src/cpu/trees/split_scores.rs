@@ -129,21 +129,16 @@ fn limited_scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut 
 /// Returns the largest score.
 #[inline(always)]
 pub fn largest(scores: &[f64]) -> f64 {
-    largest_of::<f64, 16>(scores, f64::NEG_INFINITY)
-}
-
-/// Returns the largest of some numbers, or `least` where none is larger, as many at a time as there are lanes.
-#[inline(always)]
-pub fn largest_of<T: Copy + PartialOrd, const LANES: usize>(numbers: &[T], least: T) -> T {
-    let mut lanes = [least; LANES];
-    let chunks = numbers.chunks_exact(LANES);
+    const LANES: usize = 16;
+    let mut lanes = [f64::NEG_INFINITY; LANES];
+    let chunks = scores.chunks_exact(LANES);
     let rest = chunks.remainder();
     for chunk in chunks {
         for i in 0..LANES {
             lanes[i] = if chunk[i] > lanes[i] { chunk[i] } else { lanes[i] };
         }
     }
-    lanes.iter().chain(rest).fold(least, |a, b| if *b > a { *b } else { a })
+    lanes.iter().chain(rest).fold(f64::NEG_INFINITY, |a, b| if *b > a { *b } else { a })
 }
 
 /// Returns the largest score and the first place that has it.
