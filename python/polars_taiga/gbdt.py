@@ -428,8 +428,9 @@ def fit_gbdt(
         `multi_strategy`). Default: as many as the table is worth. A fifth of the training rows is hidden (of each
         class, drawn by `seed`; about 5,000 rows at most), rounds are made without them until their loss has not fallen
         for `3 / learning_rate` of these, after `60 / learning_rate` at the latest, and then with all rows as many as
-        were best, in proportion to the rows. (Where the hidden rows are less than a fiftieth, the trees without them
-        stay.) `Model.params` tells the number, and a fit that is given it makes the same model. With `early_stopping`
+        were best, in proportion to the rows. (Of fewer than 1,000 rows each fifth is hidden in turn, and the geometric
+        mean of the five numbers taken. Where the hidden rows are less than a fiftieth, the trees without them stay.)
+        `Model.params` tells the number, and a fit that is given it makes the same model. With `early_stopping`
         the rows of `eval` decide instead. 100 for fewer than 50 rows, a loss of one's own, the losses of ranking and of
         survival, and with `init_model` or `snapshot`. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM:
         `num_iterations`; CatBoost: `iterations`.)

@@ -141,7 +141,7 @@ pub fn combinations(rows: usize, mut visit: impl FnMut(&Table, BoostingParams, u
 }
 
 /// Calls `visit` with tables so small that they are searched by sorted rows, and the number of the case: one thread has lists of those of 500
-/// rows, and walks through the others where trees are not symmetric; two threads have lists or walks of features of their own likewise.
+/// rows, and walks through the others; two threads walk through features of their own.
 pub fn small_tables(mut visit: impl FnMut(&Table, BoostingParams, u64)) {
     let mut case = 0;
     for loss in ["rmse", "logloss", "multiclass", "quantile"] {

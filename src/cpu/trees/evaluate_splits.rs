@@ -151,11 +151,11 @@ impl FeatureShare {
         rules: &SplitRules,
         parents: &[f64],
     ) -> Option<Candidate> {
-        let mut best: Option<Candidate> = None;
+        let mut best = LevelBest::new(nodes, parents.iter().sum(), rules);
         let mut steps = BorderSums::new(self.counts);
         let mut room = Room::new();
         let bounds = ScoreBounds::where_faster(rules).filter(|b| b.tight);
-        let level = Level { nodes, places, rules, parents, parent: parents.iter().sum() };
+        let level = Level { nodes, places, rules, parents };
         let dense = if many_at_a_time(rules) { DENSE_LEVEL[bounds.is_some() as usize] } else { 1 };
         for k in 0..self.features.len() {
             self.merge_pending(k, merge);
@@ -170,7 +170,7 @@ impl FeatureShare {
                 for missing_left in [true, false].into_iter().take(1 + any_missing as usize) {
                     if !missing_left || border < borders {
                         let sum = self.level_score(k, &level, feature, border, missing_left);
-                        level.offer(&mut best, (f, border, missing_left), sum);
+                        best.offer((f, border, missing_left), sum);
                     }
                 }
                 continue;
@@ -183,7 +183,7 @@ impl FeatureShare {
                 if !cfg!(debug_assertions) {
                     continue;
                 }
-                decided = Some(best);
+                decided = Some(best.candidate);
             }
             let (out, sums) = (&mut room.scores, &mut room.score_sums);
             sums[0][..candidates[0]].fill(0.0);
@@ -204,12 +204,13 @@ impl FeatureShare {
             for (side, candidates) in candidates.into_iter().enumerate() {
                 if candidates > 0 {
                     let (largest, border) = first_largest(&sums[side][..candidates]);
-                    level.offer(&mut best, (f, border, side == 0), largest);
+                    best.offer((f, border, side == 0), largest);
                 }
             }
-            debug_assert!(decided.is_none_or(|decided| decided == best), "feature {f}: {decided:?} by bounds, {best:?} by scores");
+            let found = best.candidate;
+            debug_assert!(decided.is_none_or(|decided| decided == found), "feature {f}: {decided:?} by bounds, {found:?} by scores");
         }
-        best
+        best.candidate
     }
 
     /// Offers the best of a feature's candidates, of which there are so many with missing values on the left and on the right, if it may be better
@@ -223,7 +224,7 @@ impl FeatureShare {
         feature: &CodedFeature,
         (bounds, dense): (&ScoreBounds, usize),
         candidates: [usize; 2],
-        best: &mut Option<Candidate>,
+        best: &mut LevelBest<'_>,
         (steps, room): (&mut BorderSums, &mut Room),
     ) -> bool {
         let (first, borders) = (feature.first(), feature.borders.len());
@@ -246,9 +247,7 @@ impl FeatureShare {
         for (side, n) in candidates.into_iter().enumerate() {
             let sums = &room.bound_sums[side][..n];
             let bound = score_bounds::largest(sums);
-            let least = best.filter(|_| !level.nodes[0].ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
-            let worth = Worth { parent: level.parent, above: level.rules.min_gain, least };
-            if !worth.is_met(bounds.largest_score(bound, level.nodes.len())) {
+            if !best.worth().is_met(bounds.largest_score(bound, level.nodes.len())) {
                 continue;
             }
             let reaching = Reaching::new(sums, ScoreBounds::reached(bound, level.nodes.len()));
@@ -256,10 +255,15 @@ impl FeatureShare {
             if scored > FEW {
                 return false;
             }
+            // As above, the first of the largest score is offered: what features are compared by may be the same for others of them.
+            let mut largest = (f64::NEG_INFINITY, 0);
             for border in reaching {
                 let sum = self.level_score(k, level, feature, border, side == 0);
-                level.offer(best, (self.features[k], border, side == 0), sum);
+                if sum > largest.0 {
+                    largest = (sum, border);
+                }
             }
+            best.offer((self.features[k], largest.1, side == 0), largest.0);
         }
         true
     }
@@ -308,30 +312,52 @@ struct Level<'a> {
     places: &'a [NodeHistogram<'a>],
     rules: &'a SplitRules,
     parents: &'a [f64],
-    parent: f64,
 }
 
-impl Level<'_> {
+/// The best split of a level so far.
+pub struct LevelBest<'a> {
+    /// The first of the nodes: what features are compared by is the same for all of them.
+    node: &'a SearchNode,
+    /// The sum of the nodes' scores without a split, and what a split has to gain more than.
+    parent: f64,
+    min_gain: f64,
+    pub candidate: Option<Candidate>,
+}
+
+impl<'a> LevelBest<'a> {
+    /// Returns the best split of a level for which there has been none so far; it has a node. `parent`: the sum of its nodes' scores.
+    pub fn new(nodes: &'a [SearchNode], parent: f64, rules: &SplitRules) -> LevelBest<'a> {
+        LevelBest { node: &nodes[0], parent, min_gain: rules.min_gain, candidate: None }
+    }
+
     /// Takes a candidate of this score for the best one, if it is better.
     #[inline(always)]
-    fn offer(&self, best: &mut Option<Candidate>, (feature, border, missing_left): (usize, usize, bool), score: f64) {
-        let candidate = Candidate::new(&self.nodes[0], (feature as u32, border as u32, missing_left), score - self.parent, self.parent);
-        if candidate.gain > self.rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
-            *best = Some(candidate);
+    pub fn offer(&mut self, (feature, border, missing_left): (usize, usize, bool), score: f64) {
+        let candidate = Candidate::new(self.node, (feature as u32, border as u32, missing_left), score - self.parent, self.parent);
+        if candidate.gain > self.min_gain && self.candidate.is_none_or(|best| better(&candidate, &best)) {
+            self.candidate = Some(candidate);
         }
+    }
+
+    /// Returns what a score has to be worth to be offered.
+    #[inline(always)]
+    pub fn worth(&self) -> Worth {
+        let least = self.candidate.filter(|_| !self.node.ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
+        Worth { parent: self.parent, above: self.min_gain, least }
     }
 }
 
 /// What the gain of a score over that of what is split has to be.
-struct Worth {
+pub struct Worth {
     parent: f64,
     above: f64,
     least: f64,
 }
 
 impl Worth {
+    /// Returns whether the gain of a score is more than the least one, and no less than that of what has been found.
     #[inline(always)]
-    fn is_met(&self, score: f64) -> bool {
+    pub fn is_met(&self, score: f64) -> bool {
         let gain = score - self.parent;
         gain > self.above && gain >= self.least
     }

@@ -72,6 +72,13 @@ impl CpuTrees<'_> {
         Ok(found.into_iter().flatten().collect())
     }
 
+    /// Returns whether nodes are searched by sorted rows. Where each feature has but one border, drawn for the node, its own rows are searched, not all
+    /// in a walk.
+    fn searches_sorted_rows(&self, nodes: &[SearchNode]) -> bool {
+        let walks = || nodes.iter().all(|node| node.borders.is_none());
+        self.presorted_search().is_some_and(|presorted| presorted == Presorted::Lists || walks())
+    }
+
     /// Returns a function that tells whether the bins of a node can be packed ([`feature_share::packs`]).
     pub(super) fn packed_nodes(&self) -> Result<impl Fn(NodeId) -> bool + use<>> {
         let quantizer = self.quantizer()?;
@@ -172,9 +179,7 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
 
 impl GrowSteps for CpuTrees<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
-        // Where each feature has but one border, drawn for the node, its own rows are searched, not all in a walk.
-        let walks = || nodes.iter().all(|node| node.borders.is_none());
-        if self.presorted_search().is_some_and(|presorted| presorted == Presorted::Lists || walks()) {
+        if self.searches_sorted_rows(nodes) {
             let found = self.pool.step(|t| write(&self.shards[t]).find_splits(nodes, rules, &self.groups, &self.features));
             let best = found.into_iter().reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| evaluate_splits::best_of(a, b)).collect());
             // No subsets of categories are among them.
@@ -198,7 +203,7 @@ impl GrowSteps for CpuTrees<'_> {
     }
 
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
-        if self.presorted_search() == Some(Presorted::Lists) {
+        if self.searches_sorted_rows(nodes) {
             let found = self.pool.step(|t| write(&self.shards[t]).find_level_split(nodes, rules, &self.groups, &self.features));
             return Ok(found.into_iter().flatten().reduce(|a, b| if evaluate_splits::better(&b.0, &a.0) { b } else { a }));
         }

@@ -5,8 +5,8 @@
 //! |---|---|---|
 //! | a node's rows | stand sorted by every feature, and are partitioned as the node is | are met in the order of all rows, in one walk a step for all nodes |
 //! | a step costs | what its nodes' rows cost, in short loops | what all rows cost, in long ones |
-//! | threads | each has lists of features of its own | each walks features of its own |
-//! | pays for | few columns, such as those of a model for each of many groups; symmetric trees | many columns, of trees whose nodes are divided one by one |
+//! | threads | one | each walks features of its own |
+//! | pays for | few columns, such as those of a model for each of many groups | many columns; levels of symmetric trees but of the fewest rows |
 
 mod lists;
 mod shard;
@@ -46,17 +46,16 @@ pub fn chosen(data: &TrainingData<'_>, plan: &StoragePlan, threads: usize) -> Op
     if !ordinal || !plan.sparse.is_empty() || !data.shard.is_whole() || data.shared > 1 || data.pieces.bodies > 0 {
         return None;
     }
-    if threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES {
+    let most_listed = if data.policy == Policy::Symmetric { lists::MOST_ROWS_OF_LEVELS } else { lists::MOST_ROWS };
+    if threads == 1 && rows <= most_listed && values <= lists::FEW_VALUES {
         return Some(Presorted::Lists);
     }
     // Several threads share the columns, which do not come in batches then.
     let shared = threads == 1 || data.batches.is_none();
-    let many = features >= LEAST_FEATURES * threads && values <= MOST_VALUES;
-    let (best, most_rows) = match data.policy {
-        Policy::Symmetric => (Presorted::Lists, lists::MOST_ROWS),
-        Policy::Depthwise | Policy::Leafwise => (Presorted::Walks, walks::MOST_ROWS),
-    };
-    (rows <= most_rows && many && shared).then_some(best)
+    // The level of a symmetric tree is searched in walks whatever the columns.
+    let few = threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES;
+    let many = few || (features >= LEAST_FEATURES * threads && values <= MOST_VALUES);
+    (rows <= walks::MOST_ROWS && many && shared).then_some(Presorted::Walks)
 }
 
 /// Returns by code how many rows have a smaller one, which is the place of its first row in their order.

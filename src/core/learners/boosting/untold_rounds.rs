@@ -2,7 +2,8 @@
 //!
 //! How many rounds are best depends on how much of the target is noise, which no rule knows from a table's size. So a part of the
 //! training rows is hidden, rounds are made without it until its loss has not fallen for a while, and with all rows then as many as
-//! were best, in proportion to the rows. The step ([`learning_rate`]) is smaller for small tables, where many small steps are better than few large ones and cost
+//! were best, in proportion to the rows. Where rows are few each fifth of them is hidden in turn, and the geometric mean of the five numbers taken: which rows
+//! are hidden decides much about one of them. The step ([`learning_rate`]) is smaller for small tables, where many small steps are better than few large ones and cost
 //! little.
 //!
 //! Of that nothing stays open in a model: its parameters are the numbers that were found, and a fit that is given them makes the
@@ -33,6 +34,8 @@ const LONGEST_WAY: f64 = 60.0;
 const PATIENCE: f64 = 3.0;
 /// Of so many rows one is hidden, as long as that is not more than [`MOST_HIDDEN`].
 const BLOCK: usize = 5;
+/// Of fewer rows each is hidden once.
+const FEW_ROWS: usize = 1_000;
 /// About the most rows that are hidden: as many tell one number of rounds from another.
 const MOST_HIDDEN: usize = 5_000;
 /// The fewest rows of which some are hidden.
@@ -85,22 +88,26 @@ pub(super) fn fit_untold(
     if goes_on || kind.reads_groups() || kind == LossKind::Custom || loss.reads_times() || rows < FEWEST {
         return as_ever();
     }
-    let hidden = Hidden::new(input, params.seed);
     let patience = Some(rounds_of(PATIENCE, step));
     let trial = BoostingParams { early_stopping: patience, metric: None, eval_train: None, ..most };
     let of_trial =
         FitOptions { coded: options.coded, values: options.values, own: options.own, batches: options.batches, ..FitOptions::default() };
-    let found = match fit_on(pool, &hidden.input(input), &trial, &of_trial, devices, &OfTrial(monitor)) {
-        // All rows of a class may be hidden, say.
-        Err(error) if error.rows_fault() == Some(RowsFault::Degenerate) => return as_ever(),
-        found => found?,
-    };
-    if hidden.count * HARDLY_ANY <= rows && input.held_out.is_none() && !params.measures_training() {
-        let params = BoostingParams { rounds: Some(found.rounds() as u32), early_stopping: None, ..found.params };
-        return Ok(Model { params, history: None, ..found });
+    let parts = if rows < FEW_ROWS { BLOCK } else { 1 };
+    let mut product = 1.0;
+    for part in 0..parts {
+        let hidden = Hidden::new(input, params.seed, part);
+        let found = match fit_on(pool, &hidden.input(input), &trial, &of_trial, devices, &OfTrial(monitor)) {
+            // All rows of a class may be hidden, say.
+            Err(error) if error.rows_fault() == Some(RowsFault::Degenerate) => return as_ever(),
+            found => found?,
+        };
+        if hidden.count * HARDLY_ANY <= rows && input.held_out.is_none() && !params.measures_training() {
+            let params = BoostingParams { rounds: Some(found.rounds() as u32), early_stopping: None, ..found.params };
+            return Ok(Model { params, history: None, ..found });
+        }
+        product *= found.rounds() as f64 * (rows as f64 / (rows - hidden.count) as f64);
     }
-    let of_all = rounds_of(found.rounds() as f64 * (rows as f64 / (rows - hidden.count) as f64), 1.0);
-    drop((found, hidden));
+    let of_all = rounds_of(libm::pow(product, 1.0 / parts as f64), 1.0);
     fit_on(pool, input, &told(of_all, step), options, devices, monitor)
 }
 
@@ -132,8 +139,8 @@ struct Hidden {
 
 impl Hidden {
     /// Hides one, drawn by `seed`, of each five consecutive training rows of a class (of all rows, where there are no classes); of
-    /// more than five in large tables.
-    fn new(input: &Input<'_>, seed: u64) -> Hidden {
+    /// more than five in large tables. `part`: the place behind the one that is drawn.
+    fn new(input: &Input<'_>, seed: u64, part: usize) -> Hidden {
         let rows = input.target.rows();
         let trains = |row: usize| !input.held_out.is_some_and(|h| h[row]);
         let block = BLOCK.max((rows - input.held_out_rows()) / MOST_HIDDEN);
@@ -148,7 +155,8 @@ impl Hidden {
             let own = &mut blocks[class];
             if own.rows == 0 {
                 let random = Random::new(seed, Purpose::HiddenRows, class as u64);
-                own.drawn = below(random.u64(own.number), block.min(u32::MAX as usize) as u32) as usize;
+                let drawn = below(random.u64(own.number), block.min(u32::MAX as usize) as u32) as usize;
+                own.drawn = (drawn + part) % block;
             }
             if own.rows == own.drawn {
                 own.row = row;

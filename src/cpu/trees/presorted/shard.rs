@@ -2,7 +2,7 @@
 
 use super::walks::{self, SortedGroup};
 use super::{Presorted, SortedLists, SortedOrder, SortedRows};
-use crate::trees::evaluate_splits::{FoundSplit, best_of, better};
+use crate::trees::evaluate_splits::{FoundSplit, LevelBest, best_of, better};
 use crate::trees::feature_groups::{Group, group_of};
 use crate::trees::gradient_quantizer::Plane;
 use crate::trees::histogram::{expand, unpack};
@@ -16,6 +16,14 @@ impl ShardGroup {
     fn sorted_lists(&mut self) -> Option<&mut SortedLists> {
         match &mut self.sorted {
             Some(SortedRows::Lists(lists)) => Some(lists),
+            _ => None,
+        }
+    }
+
+    /// Returns the group's order of rows and its codes, where it is walked. `features`: those of all groups.
+    fn walked<'a>(&'a self, features: &'a [CodedFeature]) -> Option<SortedGroup<'a>> {
+        match (&self.sorted, &self.columns) {
+            (Some(SortedRows::Walks(sorted)), Some(columns)) => Some(SortedGroup { sorted, columns, features }),
             _ => None,
         }
     }
@@ -99,23 +107,18 @@ impl Shard {
         }
         let mut found = vec![None; nodes.len()];
         for (group, _) in self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open) {
-            match (&mut group.sorted, &group.columns) {
-                (Some(SortedRows::Lists(sorted)), _) => {
-                    let of_group = sorted.find_splits(nodes, &self.nodes, rules);
-                    found.iter_mut().zip(of_group).for_each(|(best, other)| *best = best_of(*best, other));
-                }
-                (Some(SortedRows::Walks(sorted)), Some(columns)) => {
-                    walks::find_splits(SortedGroup { sorted, columns, features }, &mut slots, nodes, rules, &mut found);
-                }
-                _ => {}
+            if let Some(sorted) = group.sorted_lists() {
+                let of_group = sorted.find_splits(nodes, &self.nodes, rules);
+                found.iter_mut().zip(of_group).for_each(|(best, other)| *best = best_of(*best, other));
+            } else if let Some(group) = group.walked(features) {
+                walks::find_splits(group, &mut slots, nodes, rules, &mut found);
             }
         }
         self.slots = slots;
         found
     }
 
-    /// Finds the split with the largest gain summed over the nodes among the features of this shard, and each left child's sums, where rows
-    /// stand in sorted lists.
+    /// Finds the split with the largest gain summed over the nodes among the features of this shard, and each left child's sums.
     pub fn find_level_split(
         &mut self,
         nodes: &[SearchNode],
@@ -123,6 +126,9 @@ impl Shard {
         groups: &[Group],
         features: &[CodedFeature],
     ) -> Option<(Candidate, Vec<Sums>)> {
+        if self.presorted == Some(Presorted::Walks) {
+            return self.walk_level(nodes, rules, groups, features);
+        }
         let places = &self.nodes;
         let open = self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open).filter_map(|(s, _)| s.sorted_lists());
         let found = open.filter_map(|sorted| sorted.find_level_split(nodes, places, features, rules));
@@ -130,5 +136,30 @@ impl Shard {
         let (group, _) = group_of(groups, candidate.feature as usize);
         let sorted = self.groups[group].sorted_lists()?;
         Some((candidate, nodes.iter().map(|n| sorted.left_sums(places[n.id as usize], &candidate)).collect()))
+    }
+
+    /// Finds the same in walks.
+    fn walk_level(
+        &mut self,
+        nodes: &[SearchNode],
+        rules: &SplitRules,
+        groups: &[Group],
+        features: &[CodedFeature],
+    ) -> Option<(Candidate, Vec<Sums>)> {
+        let mut slots = std::mem::take(&mut self.slots);
+        // A table of few rows is one batch.
+        slots.lay_out(nodes, |i| self.small_node(nodes[i].id), &self.first_plane, rules);
+        let parents = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited));
+        let mut best = LevelBest::new(nodes, parents.sum(), rules);
+        for (group, _) in self.groups.iter().zip(groups).filter(|(_, g)| g.open) {
+            if let Some(group) = group.walked(features) {
+                walks::find_level_split(group, &mut slots, nodes, rules, &mut best);
+            }
+        }
+        self.slots = slots;
+        let candidate = best.candidate?;
+        let group = self.groups[group_of(groups, candidate.feature as usize).0].walked(features)?;
+        let left = |n: &SearchNode| group.sorted.left_sums(group, self.small_node(n.id), &self.first_plane, &candidate);
+        Some((candidate, nodes.iter().map(left).collect()))
     }
 }

@@ -13,7 +13,10 @@
 //! so its totals, is the same for every feature.
 
 mod evaluate_splits;
+mod level;
 mod slots;
+#[cfg(test)]
+mod tests;
 
 use super::starts;
 use crate::trees::codes::CodeColumns;
@@ -21,6 +24,7 @@ use std::ops::Range;
 use taiga_core::quantize::CodedFeature;
 
 pub use evaluate_splits::{SortedGroup, find_splits};
+pub use level::find_level_split;
 pub use slots::NodeSlots;
 
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.

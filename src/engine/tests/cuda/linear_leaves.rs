@@ -1,5 +1,6 @@
 //! `leaf="linear"`: leaves that are linear functions of their rows' values. The models are the CPU's, byte for byte.
 
+use crate::ranked::print_times;
 use serde_json::json;
 use taiga_core::learners::boosting as core;
 use taiga_engine::collective::local;
@@ -147,4 +148,11 @@ fn linear_leaves_on_several_gpus() {
     }
     say(&format!("{same} models with linear leaves on several GPUs, {functions} fits with functions"));
     assert!(same > 100 || cases(60) < 60, "{same}");
+}
+
+/// Prints how long fits with linear leaves take beside plain ones, on each device, where `TAIGA_TIMING` asks for it.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn timing_of_linear_leaves() {
+    print_times([json!({}), json!({ "leaf": "linear" }), json!({ "leaf": "linear", "row_sample": "goss" })]);
 }

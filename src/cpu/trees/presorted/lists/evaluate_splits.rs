@@ -2,7 +2,7 @@
 
 use super::{LANES, MISSING, SortedLists, border, gradient, hessian};
 use crate::trees::bins::MAX_BINS;
-use crate::trees::evaluate_splits::{FoundSplit, best_of, better};
+use crate::trees::evaluate_splits::{FoundSplit, LevelBest, best_of};
 use crate::trees::shard::NodeRows;
 use crate::trees::split_scores::{Context, first_largest, score};
 use multiversion::multiversion;
@@ -212,8 +212,7 @@ fn drawn_level_split(
     rules: &SplitRules,
     parents: &[f64],
 ) -> Option<Candidate> {
-    let parent: f64 = parents.iter().sum();
-    let mut best: Option<Candidate> = None;
+    let mut best = LevelBest::new(nodes, parents.iter().sum(), rules);
     for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| allows(&nodes[0], *f)) {
         // With missing values on the left; on the right where any node has some.
         let (mut sums, mut any_missing) = ([0.0; 2], false);
@@ -226,13 +225,12 @@ fn drawn_level_split(
         }
         let border = nodes[0].drawn(f).unwrap_or(0);
         for (side, allowed) in [(0, border < feature.borders.len()), (1, any_missing)] {
-            let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), sums[side] - parent, parent);
-            if allowed && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
-                best = Some(candidate);
+            if allowed {
+                best.offer((f, border, side == 0), sums[side]);
             }
         }
     }
-    best
+    best.candidate
 }
 
 /// Returns the candidates at the one border of a feature that is drawn for a node, with missing values on the left and on the right, and
@@ -291,8 +289,7 @@ pub fn find_level_split(
         work.level = Some(level);
         return drawn_level_split(sorted, nodes, places, features, rules, &parents);
     }
-    let parent: f64 = parents.iter().sum();
-    let mut best: Option<Candidate> = None;
+    let mut best = LevelBest::new(nodes, parents.iter().sum(), rules);
     for block in 0..sorted.missing.len() {
         let own = &features[block * LANES..features.len().min((block + 1) * LANES)];
         let any_missing = level_scores(sorted, block, own, nodes, places, rules, &parents, work, &mut level);
@@ -304,16 +301,15 @@ pub fn find_level_split(
             }
             let borders = feature.borders.len();
             for (side, candidates) in [(0, borders), (1, if any_missing[lane] { borders + 1 } else { 0 })] {
-                let (largest, border) = first_largest(&level.sums[side][lane][..candidates]);
-                let candidate = Candidate::new(&nodes[0], (f as u32, border as u32, side == 0), largest - parent, parent);
-                if candidates > 0 && candidate.gain > rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {
-                    best = Some(candidate);
+                if candidates > 0 {
+                    let (largest, border) = first_largest(&level.sums[side][lane][..candidates]);
+                    best.offer((f, border, side == 0), largest);
                 }
             }
         }
     }
     work.level = Some(level);
-    best
+    best.candidate
 }
 
 /// Sums the nodes' scores at each border of a block's features; returns which of these have missing values in any of the nodes.

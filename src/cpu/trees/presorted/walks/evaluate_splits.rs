@@ -19,7 +19,7 @@ pub struct SortedGroup<'a> {
 }
 
 impl SortedOrder {
-    fn sums(&self, packed: u64) -> Sums {
+    pub fn sums(&self, packed: u64) -> Sums {
         let (gradient, hessian) = unpack(packed);
         Sums { gradient, hessian, count: if self.counted { hessian } else { 0 } }
     }
@@ -41,13 +41,11 @@ pub fn find_splits<'a>(
             if !missing_left && (sorted.missing[f] == 0 || !slots.set_aside(sorted, f)) {
                 break;
             }
-            slots.walk(sorted.order(f));
-            if !many_at_a_time(rules) || rules.level_limits {
-                score_one_by_one(sorted, f, slots, nodes, rules);
-            } else if rules.l1 == 0.0 {
+            slots.walk::<false>(sorted.order(f));
+            if many_at_a_time(rules) {
                 score_slots::<false>(slots, rules);
             } else {
-                score_slots::<true>(slots, rules);
+                score_one_by_one(sorted, f, slots, nodes, rules);
             }
             // At a tie with missing values on the left a lower border is better.
             if if missing_left { any_gains::<false>(slots) } else { any_gains::<true>(slots) } {
@@ -81,25 +79,36 @@ fn allows(node: &SearchNode, feature: usize) -> bool {
     node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
-/// Computes [`score`] of the split behind the row of each slot, where neither monotone constraints nor a level's limits play.
+/// Computes [`score`] of the split behind the row of each slot, where no monotone constraints play. In a `LEVEL` a node with a child that is
+/// too small counts as not split, or forbids the split ([`SplitRules::level_limits`]); for each node alone there are no such limits.
 #[inline(always)]
-fn score_slots<const L1: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
+pub fn score_slots<const LEVEL: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
+    if rules.l1 == 0.0 {
+        score_slots_with::<LEVEL, false>(slots, rules);
+    } else {
+        score_slots_with::<LEVEL, true>(slots, rules);
+    }
+}
+
+#[inline(always)]
+fn score_slots_with<const LEVEL: bool, const L1: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
     let n = slots.scored();
     let (sg, sh, l1, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l1, rules.l2, rules.min_child_weight);
-    // Where rows are counted at all, each one's hessian is 1.
+    // Where rows are counted at all, hessians count them, or tell that there are some.
     let fewest = rules.min_data_in_leaf.clamp(1, i32::MAX as i64) as f64;
-    let (sums, out) = (&slots.sums[..n], &mut slots.scores[..n]);
+    let (sums, own, out) = (&slots.sums[..n], &slots.own_score[..n], &mut slots.scores[..n]);
     let (total_gradient, total_hessian) = (&slots.total_gradient[..n], &slots.total_hessian[..n]);
     for i in 0..n {
         // Where more is set aside than there is so far, the hessian is negative.
         let (gl, hl) = ((sums[i] >> 32) as i32 as f64, sums[i] as i32 as f64);
         let (gr, hr) = (total_gradient[i] - gl, total_hessian[i] - hl);
-        let enough = (hl >= fewest) & (hr >= fewest);
+        let (some, enough) = ((hl > 0.0) & (hr > 0.0), (hl >= fewest) & (hr >= fewest));
         let (gl, hl, gr, hr) = (gl * sg, hl * sh, gr * sg, hr * sh);
         let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
         let (dl, dr) = (hl + l2, hr + l2);
         let v = (gl * gl * dr + gr * gr * dl) / (dl * dr);
-        out[i] = if enough & (hl >= least) & (hr >= least) { v } else { TOO_SMALL };
+        let otherwise = if !LEVEL || rules.level_limits & some { TOO_SMALL } else { own[i] };
+        out[i] = if enough & (hl >= least) & (hr >= least) { v } else { otherwise };
     }
 }
 

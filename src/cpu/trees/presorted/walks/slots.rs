@@ -1,16 +1,16 @@
 //! The nodes that a step searches, side by side in slots, which a feature's rows go to in order.
 
-use super::{SortedOrder, is_last, row};
+use super::{LAST, SortedOrder, is_last, row};
 use crate::trees::histogram::expand;
 use std::ops::Range;
 use taiga_core::tree::split::SplitRules;
 use taiga_core::tree::steps::SearchNode;
 
 /// Slots are scored in vectors of this many.
-const LANES: usize = 8;
+pub const LANES: usize = 8;
 
 /// Stands for the rank of a code in the slot before a node's first row.
-const NO_RANK: u16 = u16::MAX;
+pub const NO_RANK: u16 = u16::MAX;
 
 /// The slots of the nodes of one step: for each node one of no row, then one for each of its rows, in the order of a feature's codes;
 /// behind those of all nodes, from a multiple of [`LANES`] on, as many for the other rows.
@@ -39,8 +39,19 @@ pub struct NodeSlots {
     pub scores: Vec<f64>,
     /// The nodes' rows in a feature's order, each below the rank of its code.
     kept: Vec<u32>,
+    /// What [`NodeSlots::walk`] notes of the rows of a level.
+    pub level: LevelWalk,
     /// How many rows the nodes have.
     searched: usize,
+}
+
+/// The rows of a level in a feature's order, by which the nodes' scores are added up.
+#[derive(Default)]
+pub struct LevelWalk {
+    /// By row that was met, its slot, and whether the next row's code is larger ([`LAST`]).
+    pub places: Vec<u16>,
+    /// By slot, by how much its score differs from that of the slot before it, in a unit; nothing in the slots of other rows.
+    pub steps: Vec<i64>,
 }
 
 /// Fills a vector with `len` times `value`.
@@ -50,7 +61,8 @@ fn refill<T: Copy>(values: &mut Vec<T>, len: usize, value: T) {
 }
 
 impl NodeSlots {
-    /// Lays out the slots of `nodes`, of which the `i`-th one has the rows `rows_of(i)`. `statistics`: the packed one of each row.
+    /// Lays out the slots of `nodes`, of which the `i`-th one has the rows `rows_of(i)`. `statistics`: the packed one of each row. There are fewer
+    /// slots than [`LAST`].
     pub fn lay_out<'r>(&mut self, nodes: &[SearchNode], rows_of: impl Fn(usize) -> &'r [u32], statistics: &[u32], rules: &SplitRules) {
         let rows = statistics.len();
         self.statistics.clear();
@@ -70,8 +82,10 @@ impl NodeSlots {
         self.starts.clear();
         self.starts.extend(self.nodes.iter().map(|slots| slots.start as u16).chain([scored as u16 + 1]));
         refill(&mut self.next, nodes.len() + 1, 0);
-        refill(&mut self.kept, rows, 0);
+        refill(&mut self.kept, rows + 1, 0);
         let slots = scored + 1 + rows - self.searched;
+        refill(&mut self.level.places, rows, 0);
+        refill(&mut self.level.steps, slots, 0);
         refill(&mut self.sums, slots, 0);
         refill(&mut self.ranks, slots, NO_RANK);
         refill(&mut self.scores, scored, 0.0);
@@ -120,14 +134,15 @@ impl NodeSlots {
         self.starts.iter().for_each(|start| self.sums[*start as usize - 1] = 0);
     }
 
-    /// Sends the rows of a feature in order to their slots, with the ranks of their codes.
+    /// Sends the rows of a feature in order to their slots, with the ranks of their codes. For a `LEVEL` it notes where they went; returns how
+    /// many rows it met.
     #[inline(always)]
-    pub fn walk(&mut self, order: &[u16]) {
+    pub fn walk<const LEVEL: bool>(&mut self, order: &[u16]) -> usize {
+        assert!(order.len() < self.kept.len() && order.len() <= self.level.places.len());
         if 2 * self.searched > order.len() {
-            return self.walk_all(order);
+            return self.walk_all::<LEVEL>(order);
         }
         // Most rows are of no node: without them first.
-        assert!(order.len() <= self.kept.len());
         let (mut kept, mut rank, others) = (0, 0, self.nodes.len() as u16);
         for entry in order {
             // SAFETY: an order has every row of the table once, of which `node_of` has all, and `kept` as many.
@@ -137,30 +152,40 @@ impl NodeSlots {
             }
             rank += is_last(*entry) as u32;
         }
+        // Behind the last row stands no rank of a code.
+        self.kept[kept] = u32::MAX;
         self.next.copy_from_slice(&self.starts);
         for i in 0..kept {
-            // SAFETY: as below.
+            // SAFETY: as below; there is an entry behind the last row's.
             unsafe {
-                let kept = *self.kept.get_unchecked(i);
+                let (kept, next) = (*self.kept.get_unchecked(i), *self.kept.get_unchecked(i + 1));
                 let slot = self.take_slot((kept & 0xffff) as usize);
                 *self.ranks.get_unchecked_mut(slot) = (kept >> 16) as u16;
+                if LEVEL {
+                    *self.level.places.get_unchecked_mut(i) = slot as u16 | if kept >> 16 != next >> 16 { LAST } else { 0 };
+                }
             }
         }
+        kept
     }
 
     #[inline(always)]
-    fn walk_all(&mut self, order: &[u16]) {
+    fn walk_all<const LEVEL: bool>(&mut self, order: &[u16]) -> usize {
         self.next.copy_from_slice(&self.starts);
         let mut rank = 0;
-        for entry in order {
+        for (i, entry) in order.iter().enumerate() {
             // SAFETY: an order has every row of the table once, so each node gets no more rows than there are slots behind its start, and
-            // the same holds for the other rows.
+            // the same holds for the other rows; `places` has room for as many.
             unsafe {
                 let slot = self.take_slot(row(*entry));
                 *self.ranks.get_unchecked_mut(slot) = rank;
+                if LEVEL {
+                    *self.level.places.get_unchecked_mut(i) = slot as u16 | (*entry & LAST);
+                }
             }
             rank += is_last(*entry);
         }
+        order.len()
     }
 
     /// Sends a row to the next slot of its node; returns which.
@@ -178,89 +203,6 @@ impl NodeSlots {
             let sum = self.sums.get_unchecked(slot - 1).wrapping_add(*self.statistics.get_unchecked(row));
             *self.sums.get_unchecked_mut(slot) = sum;
             slot
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::MOST_ROWS;
-    use super::*;
-    use crate::trees::codes::CodeColumns;
-    use taiga_core::numerics::random::{Purpose, Random};
-    use taiga_core::quantize::CodedFeature;
-    use taiga_core::tree::SplitParams;
-    use taiga_core::tree::split::{Inherited, Scales, Sums};
-
-    /// Proves that each node's slots have the sums over its rows up to each in the order of their codes, less what is set aside, and the
-    /// ranks of these codes: with few and with most rows in no node, of one row to all rows, with and without missing values.
-    #[test]
-    fn slots_have_the_sums_up_to_each_row() {
-        let random = Random::new(3, Purpose::RowSample, 0);
-        let mut drawn = 0;
-        let mut below = |n: usize| {
-            drawn += 1;
-            random.u64(drawn) as usize % n
-        };
-        let most = if cfg!(miri) { 40 } else { MOST_ROWS };
-        let mut slots = NodeSlots::default();
-        for case in 0..if cfg!(miri) { 20 } else { 200 } {
-            let (rows, bins, missing) = (1 + below(most), 2 + below(255), case % 2 == 0);
-            let mut columns = CodeColumns::new(1, rows).unwrap();
-            let codes: Vec<u8> = (0..rows).map(|_| below(bins) as u8).collect();
-            columns.feature_mut(0).copy_from_slice(&codes);
-            let borders = (1..bins - missing as usize).map(|b| b as f64).collect();
-            let feature = CodedFeature { borders, missing_bin: missing, categories: false };
-            let first = feature.first();
-            let sorted = SortedOrder::new(std::slice::from_ref(&feature), 0..1, 0, &columns, rows, false);
-            let (nodes, share) = (1 + below(5), 1 + below(4));
-            let node_of: Vec<usize> = (0..rows).map(|_| if below(4) < share { below(nodes) } else { nodes }).collect();
-            let lists: Vec<Vec<u32>> = (0..nodes).map(|n| (0..rows as u32).filter(|r| node_of[*r as usize] == n).collect()).collect();
-            let statistics: Vec<u32> = (0..rows).map(|_| below(1 << 32) as u32).collect();
-            let node = |id: u32| SearchNode {
-                id,
-                sums: Sums::default(),
-                inherited: Inherited::NOTHING,
-                features: None,
-                borders: None,
-                noise: None,
-                weights: None,
-            };
-            let search: Vec<SearchNode> = (0..nodes as u32).map(node).collect();
-            let params = SplitParams {
-                l1: 0.0,
-                l2: 1.0,
-                min_child_weight: 0.0,
-                min_data_in_leaf: 0,
-                min_gain: 0.0,
-                max_delta_step: f64::INFINITY,
-                path_smooth: 0.0,
-                categories: Default::default(),
-            };
-            let scales = Scales { gradient: 1.0, hessian: 1.0 };
-            let rules = SplitRules { scales, params, level_limits: false, monotone: vec![] };
-            slots.lay_out(&search, |i| &lists[i], &statistics, &rules);
-            let value = |row: usize| (codes[row] as usize).max(first);
-            let mut in_order: Vec<usize> = (0..rows).collect();
-            in_order.sort_by_key(|row| codes[*row]);
-            let mut values: Vec<usize> = in_order.iter().map(|row| value(*row)).collect();
-            values.dedup();
-            for aside in [false, true] {
-                let any = aside && slots.set_aside(&sorted, 0);
-                slots.walk(sorted.order(0));
-                for (n, rows) in lists.iter().enumerate() {
-                    let of_missing = rows.iter().filter(|r| aside && (codes[**r as usize] as usize) < first);
-                    assert!(any || of_missing.clone().count() == 0);
-                    let mut sum = of_missing.fold(0u64, |sum, r| sum.wrapping_sub(expand(statistics[*r as usize])));
-                    let own = in_order.iter().filter(|row| node_of[**row] == n);
-                    for (slot, row) in slots.of_node(n).zip(own) {
-                        sum = sum.wrapping_add(expand(statistics[*row]));
-                        assert_eq!(slots.sums[slot], sum, "case {case}");
-                        assert_eq!(values[slots.ranks[slot] as usize], value(*row), "case {case}");
-                    }
-                    assert_eq!(slots.ranks[slots.of_node(n).end], NO_RANK);
-                }
-            }
         }
     }
 }
