@@ -380,7 +380,8 @@ def fit_gbdt(
         `min_gain` about gains in those units. `monotone` does not go with it.
         `"tree_each"`: a tree for each in each round, as if each were fitted by itself. Losses
         with several scores of one target (`"multiclass"`, `"ova"`, several quantiles, `"gaussian"`) have
-        `"tree_each"` unless told otherwise.
+        `"tree_each"` unless told otherwise; but of a fit that finds its `rounds` too several classes have
+        `"one_tree"`, unless there is `monotone` or features times classes are more than 16,384 (`docs/defaults.md`).
     alpha
         The quantile that `loss="quantile"` estimates, or the expectile that `loss="expectile"` does, inside (0, 1);
         default 0.5, the median or the mean. A list of ascending numbers, of `loss="quantile"` alone: several

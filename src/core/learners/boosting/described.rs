@@ -7,7 +7,7 @@ use crate::params::unless;
 
 impl BoostingParams {
     /// Returns the parameters as a receipt describes them: what is told as it would be where it is not told counts as not told. What a fit finds in its
-    /// table where it is not told (`rounds`, `huber_delta`, `loss`, `metric`, `ctr`) stays as it is.
+    /// table where it is not told (`rounds`, and with them `multi_strategy`, `huber_delta`, `loss`, `metric`, `ctr`) stays as it is.
     ///
     /// ```
     /// use serde_json::json;
@@ -25,7 +25,8 @@ impl BoostingParams {
             rounds: self.rounds,
             // A fit that finds its rounds has a rate of its own.
             learning_rate: self.learning_rate.filter(|rate| self.rounds.is_none() || *rate != LEARNING_RATE),
-            multi_strategy: unless(self.multi_strategy, of_targets),
+            // Nor is it told there which trees several classes get.
+            multi_strategy: self.multi_strategy.filter(|told| self.rounds.is_none() || *told != of_targets),
             huber_delta: self.huber_delta,
             focal_gamma: unless(self.focal_gamma, standard.focal.gamma),
             rank_normalize: unless(self.rank_normalize, standard.rank_normalize),

@@ -123,7 +123,7 @@ learner_params! {
         /// The names of several targets, which a fit takes from its table; none of one.
         pub targets: Option<Vec<String>> = None => By(Self::check_targets),
         /// Which trees the outputs get where there are several; unless told otherwise `OneTree` for several targets, and `TreeEach` for
-        /// several scores of one.
+        /// several scores of one, but for classes `OneTree` where the fit finds its rounds too.
         pub multi_strategy: Option<MultiStrategy> = None,
         /// The quantile that `loss="quantile"` estimates, or several ascending ones, or the expectile that `loss="expectile"` does, inside
         /// (0, 1).

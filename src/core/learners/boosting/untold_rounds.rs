@@ -6,13 +6,15 @@
 //! are hidden decides much about one of them. The step ([`learning_rate`]) is smaller for small tables, where many small steps are better than few large ones and cost
 //! little.
 //!
+//! Several classes share their trees then, as in CatBoost.
+//!
 //! Of that nothing stays open in a model: its parameters are the numbers that were found, and a fit that is given them makes the
 //! same bytes.
 
 use super::continued::FitOptions;
 use super::fit::fit_on;
 use super::model::Model;
-use super::params::BoostingParams;
+use super::params::{BoostingParams, MultiStrategy};
 use super::steps::TreeDevices;
 use crate::dataset::{EvalSets, Evaluation, Input, Monitor, Target};
 use crate::error::{Result, RowsFault};
@@ -40,6 +42,8 @@ const FEW_ROWS: usize = 1_000;
 const MOST_HIDDEN: usize = 5_000;
 /// The fewest rows of which some are hidden.
 const FEWEST: usize = 50;
+/// The most features times classes of trees that the classes share unless told otherwise.
+const MOST_SHARED: usize = 1 << 14;
 /// Where the hidden rows are at most one of so many, the trial's trees are as good as those of all rows.
 const HARDLY_ANY: usize = 50;
 
@@ -75,8 +79,9 @@ pub(super) fn fit_untold(
 ) -> Result<Model> {
     let rows = input.target.rows() - input.held_out_rows();
     let told = |rounds: u32, step: f64| BoostingParams { rounds: Some(rounds), learning_rate: Some(step), ..params.clone() };
+    let found = |rounds: u32, step: f64| BoostingParams { multi_strategy: multi_strategy(input, params, kind, loss), ..told(rounds, step) };
     let step = params.learning_rate.unwrap_or_else(|| learning_rate(rows));
-    let most = told(rounds_of(LONGEST_WAY, step), step);
+    let most = found(rounds_of(LONGEST_WAY, step), step);
     let goes_on = options.init_model.is_some() || options.snapshots.is_some();
     if params.early_stopping.is_some() && !goes_on {
         return fit_on(pool, input, &most, options, devices, monitor);
@@ -96,19 +101,27 @@ pub(super) fn fit_untold(
     let mut product = 1.0;
     for part in 0..parts {
         let hidden = Hidden::new(input, params.seed, part);
-        let found = match fit_on(pool, &hidden.input(input), &trial, &of_trial, devices, &OfTrial(monitor)) {
+        let trial = match fit_on(pool, &hidden.input(input), &trial, &of_trial, devices, &OfTrial(monitor)) {
             // All rows of a class may be hidden, say.
             Err(error) if error.rows_fault() == Some(RowsFault::Degenerate) => return as_ever(),
-            found => found?,
+            trial => trial?,
         };
         if hidden.count * HARDLY_ANY <= rows && input.held_out.is_none() && !params.measures_training() {
-            let params = BoostingParams { rounds: Some(found.rounds() as u32), early_stopping: None, ..found.params };
-            return Ok(Model { params, history: None, ..found });
+            let params = BoostingParams { rounds: Some(trial.rounds() as u32), early_stopping: None, ..trial.params };
+            return Ok(Model { params, history: None, ..trial });
         }
-        product *= found.rounds() as f64 * (rows as f64 / (rows - hidden.count) as f64);
+        product *= trial.rounds() as f64 * (rows as f64 / (rows - hidden.count) as f64);
     }
     let of_all = rounds_of(libm::pow(product, 1.0 / parts as f64), 1.0);
-    fit_on(pool, input, &told(of_all, step), options, devices, monitor)
+    fit_on(pool, input, &found(of_all, step), options, devices, monitor)
+}
+
+/// Returns which trees the outputs get: of several classes one for all of them unless told otherwise, which needs more rounds than a tree each, and is
+/// better at its best. It is not where values have directions, nor where sums of all outputs are many.
+fn multi_strategy(input: &Input<'_>, params: &BoostingParams, kind: LossKind, loss: &dyn Loss) -> Option<MultiStrategy> {
+    let sums = input.features.len().saturating_mul(loss.outputs());
+    let shares = kind == LossKind::Multiclass && sums <= MOST_SHARED && params.monotone.values().all(|direction| *direction == 0);
+    params.multi_strategy.or(shares.then_some(MultiStrategy::OneTree))
 }
 
 /// Watches a trial, whose rounds are nobody's to end: for those who watch the fit only its progress.

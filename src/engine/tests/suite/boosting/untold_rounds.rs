@@ -3,7 +3,9 @@
 use serde_json::json;
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::boosting::model::Model;
+use taiga_engine::learners::boosting::params::MultiStrategy;
 use taiga_engine::learners::boosting::untold_rounds::learning_rate;
+use taiga_engine::numerics::random::{Purpose, Random, below};
 use taiga_testing::{Dice, POLICIES, Table, classes, params, params_with, raw, rmse, table};
 
 /// What a model was told or found: rounds and step.
@@ -42,10 +44,59 @@ fn a_fit_makes_the_bytes_of_one_that_is_told_what_it_found() {
         assert_eq!(found.rounds(), found_rounds as usize);
         let expected = more["learning_rate"].as_f64().unwrap_or(learning_rate(rows));
         assert_eq!(step, expected);
-        let again = t.fit(&params_with(more.clone(), json!({ "rounds": found_rounds, "learning_rate": step })));
+        // Several classes share their trees where rounds are found, and where they are told to.
+        let classes = found.outputs() > 1;
+        assert_eq!(found.params.multi_strategy, classes.then_some(MultiStrategy::OneTree));
+        let mut told = json!({ "rounds": found_rounds, "learning_rate": step });
+        if classes {
+            told["multi_strategy"] = json!("one_tree");
+        }
+        let again = t.fit(&params_with(more.clone(), told));
         assert!(found.to_bytes() == again.to_bytes(), "{case}");
         assert!(found.to_bytes() == t.fit(&params_with(more, json!({ "n_threads": 3 }))).to_bytes(), "{case}");
         assert!(found.history.is_none());
+    }
+}
+
+/// Proves that several classes have a tree each where they are told so, under directions of a feature, which a shared tree has none of, and where rounds are told;
+/// and that a fit told so makes the bytes of one told what it found.
+#[test]
+fn classes_have_a_tree_each_where_they_cannot_share_or_are_told() {
+    let mut dice = Dice::new(5);
+    let t = loop {
+        let t = any_table(&mut dice, 400);
+        if t.fit(&params(json!({ "rounds": 1 }))).outputs() == 3 {
+            break t;
+        }
+    };
+    for more in [json!({ "multi_strategy": "tree_each" }), json!({ "monotone": { "x0": 1 } }), json!({ "rounds": 3 })] {
+        let model = t.fit(&params_with(json!({ "depth": 3 }), more.clone()));
+        assert!(model.params.multi_strategy.is_none_or(|strategy| strategy == MultiStrategy::TreeEach), "{more}");
+        let (rounds, step) = told(&model);
+        let again = t.fit(&params_with(json!({ "depth": 3, "rounds": rounds, "learning_rate": step }), more.clone()));
+        assert!(model.to_bytes() == again.to_bytes(), "{more}");
+    }
+    assert!(t.fit(&params(json!({}))).params.multi_strategy == Some(MultiStrategy::OneTree));
+}
+
+/// Proves that of few rows the number of rounds is the geometric mean of those that are best without each fifth of the rows, in proportion to the rows, and of a
+/// thousand what is best without one of them.
+#[test]
+fn of_few_rows_each_fifth_is_hidden_in_turn() {
+    for (rows, parts) in [(53, 5), (800, 5), (999, 5), (1000, 1), (1703, 1)] {
+        let (t, seed, step) = (table(rows, 6), 9, learning_rate(rows));
+        let random = Random::new(seed, Purpose::HiddenRows, 0);
+        let best_without = |part: usize| {
+            let mut t = t.clone();
+            let hidden = |block: usize| 5 * block + (below(random.u64(block as u64), 5) as usize + part) % 5;
+            let mut mask = vec![false; rows];
+            (0..rows / 5).for_each(|block| mask[hidden(block)] = true);
+            t.held_out = Some(mask);
+            let told = json!({ "seed": seed, "rounds": (60.0 / step).round() as u32, "learning_rate": step, "early_stopping": (3.0 / step).round() as u32 });
+            t.fit(&params(told)).rounds() as f64 * (rows as f64 / (rows - rows / 5) as f64)
+        };
+        let mean = (0..parts).map(|part| best_without(part).ln()).sum::<f64>() / parts as f64;
+        assert_eq!(told(&t.fit(&params(json!({ "seed": seed })))), (mean.exp().round() as u32, step), "{rows} rows");
     }
 }
 
