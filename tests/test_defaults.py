@@ -17,7 +17,8 @@ def noisy(rows: int, seed: int = 0) -> pl.DataFrame:
     x, z = rng.uniform(size=rows), rng.normal(size=rows)
     y = np.sin(9 * x) + z / 3 + rng.normal(size=rows) / 2
     text = pl.Series(np.array(["a", "b", "c"])[rng.integers(0, 3, rows)])
-    return pl.DataFrame({"x": x, "z": z, "t": text, "y": y, "label": np.where(y > 0.3, "high", "low")})
+    label, three = np.where(y > 0.3, "high", "low"), np.select([y > 0.6, y > 0], ["high", "middle"], "low")
+    return pl.DataFrame({"x": x, "z": z, "t": text, "y": y, "label": label, "three": three})
 
 
 def fitted(df: pl.DataFrame, target: str = "y", **params: object) -> tg.Model:
@@ -34,7 +35,7 @@ def step(rows: int) -> float:
 @given(
     rows=st.integers(50, 700),
     seed=st.integers(0, 5),
-    target=st.sampled_from(["y", "label"]),
+    target=st.sampled_from(["y", "label", "three"]),
     given_step=st.sampled_from([None, 0.3]),
 )
 def test_what_was_found_is_told_and_makes_the_same_model(
@@ -45,14 +46,22 @@ def test_what_was_found_is_told_and_makes_the_same_model(
     model = fitted(df, target, seed=seed, depth=3, learning_rate=given_step)
     assert model.params["learning_rate"] == pytest.approx(given_step or step(rows))
     assert model.rounds == model.params["rounds"] <= round(75 / model.params["learning_rate"])
-    told = {name: model.params[name] for name in ("rounds", "learning_rate")}
+    assert model.params["multi_strategy"] == ("one_tree" if target == "three" else None)
+    told = {name: model.params[name] for name in ("rounds", "learning_rate", "multi_strategy")}
     assert fitted(df, target, seed=seed, depth=3, **told).to_bytes() == model.to_bytes()
 
 
 def test_what_is_given_is_taken() -> None:
-    """Rounds that are given come with the step of 0.1; nothing is hidden."""
-    params = fitted(noisy(300), rounds=9).params
-    assert (params["rounds"], params["learning_rate"]) == (9, 0.1)
+    """Rounds that are given come with the step of 0.1; nothing is hidden, and classes have a tree each."""
+    params = fitted(noisy(300), "three", rounds=9).params
+    assert (params["rounds"], params["learning_rate"], params["multi_strategy"]) == (9, 0.1, None)
+
+
+@pytest.mark.parametrize("told", [{"multi_strategy": "tree_each"}, {"monotone": {"x": 1}}])
+def test_classes_that_cannot_or_shall_not_share_have_a_tree_each(told: dict[str, object]) -> None:
+    """One tree for all classes is what a fit finds best, and no more than that."""
+    model = fitted(noisy(300), "three", depth=2, **told)
+    assert model.params["multi_strategy"] in (None, "tree_each")
 
 
 @pytest.mark.parametrize("rows", [2, 10, 49])
