@@ -6,6 +6,7 @@
 //! and what else the process does there can keep one of them from beginning.
 
 mod columns;
+mod linear_leaves;
 
 use serde_json::json;
 use std::sync::atomic::{AtomicU32, Ordering};
