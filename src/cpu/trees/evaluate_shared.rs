@@ -49,9 +49,9 @@ impl Candidates {
 
     /// Notes the hessians on the left, of which each of `outputs` has those of `steps`.
     #[inline(always)]
-    fn note_unit(&mut self, steps: &BorderSums, missing: Sums, scale: f64, n: usize) {
+    fn note_unit<const NARROW: bool>(&mut self, steps: &BorderSums, missing: Sums, scale: f64, n: usize) {
         for (left, hessian) in self.left[..n].iter_mut().zip(&steps.hessian[..n]) {
-            *left = (hessian - missing.hessian) as f64 * scale;
+            *left = real::<NARROW>(hessian - missing.hessian) * scale;
         }
     }
 
@@ -67,6 +67,17 @@ impl Candidates {
             self.scores[i] = (a * dr + b * dl) / (dl * dr);
             self.left[i] = left * outputs as f64;
         }
+    }
+}
+
+/// Returns a sum as an f64. `NARROW`: it is less than 2⁵¹ either side of 0. Added to 1.5 · 2⁵² as an integer such a number stands in the last bits of an
+/// f64; so it takes no instruction that turns integers of 64 bits into numbers, which vectors have with AVX-512 alone.
+#[inline(always)]
+fn real<const NARROW: bool>(sum: i64) -> f64 {
+    const MIDDLE: f64 = 6_755_399_441_055_744.0;
+    match NARROW {
+        true => f64::from_bits(MIDDLE.to_bits().wrapping_add(sum as u64)) - MIDDLE,
+        false => sum as f64,
     }
 }
 
@@ -109,7 +120,7 @@ impl SharedTree {
 
 /// Adds what a body and its tail say of the candidates that put the bins up to each of the first `n` steps, less `missing`, to the left.
 #[inline(always)]
-fn add_pair_scores(
+fn add_pair_scores<const NARROW: bool>(
     (body, tail): (&BorderSums, &BorderSums),
     missing: [Sums; 2],
     totals: &[Sums],
@@ -117,7 +128,8 @@ fn add_pair_scores(
     out: &mut Candidates,
     n: usize,
 ) {
-    let real = |sums: Sums, scales: Scales| (sums.gradient as f64 * scales.gradient, sums.hessian as f64 * scales.hessian);
+    let real =
+        |sums: Sums, scales: Scales| (real::<NARROW>(sums.gradient) * scales.gradient, real::<NARROW>(sums.hessian) * scales.hessian);
     let (l1, l2, importance) = (rules.params.l1, rules.params.l2, rules.importance);
     let sums = |steps: &BorderSums, i: usize| Sums { gradient: steps.gradient[i], hessian: steps.hessian[i], count: 0 };
     let without = |a: Sums, b: Sums| Sums { gradient: a.gradient - b.gradient, hessian: a.hessian - b.hessian, count: 0 };
@@ -130,20 +142,26 @@ fn add_pair_scores(
     }
 }
 
-/// Adds an output's scores of the candidates that put the bins up to each of the first `n` steps, less `missing`, to the left.
+/// Adds an output's scores, with or without `L1`, of the candidates that put the bins up to each of the first `n` steps, less `missing`, to the left.
 #[inline(always)]
-fn add_scores(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (Scales, &OutputRules), out: &mut Candidates, n: usize) {
+fn add_scores<const NARROW: bool, const L1: bool>(
+    steps: &BorderSums,
+    missing: Sums,
+    total: Sums,
+    (scales, rules): (Scales, &OutputRules),
+    out: &mut Candidates,
+    n: usize,
+) {
     let n = n.next_multiple_of(LANES);
     let (gradient, hessian) = (&steps.gradient[..n], &steps.hessian[..n]);
     let (scores, left) = (&mut out.scores[..n], &mut out.left[..n]);
     let (sg, sh, l1, l2, importance) = (scales.gradient, scales.hessian, rules.params.l1, rules.params.l2, rules.importance);
-    let plain = l1 == 0.0;
     for i in 0..n {
         let (gl, hl) = (gradient[i] - missing.gradient, hessian[i] - missing.hessian);
         let (gr, hr) = (total.gradient - gl, total.hessian - hl);
-        let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
+        let (gl, hl, gr, hr) = (real::<NARROW>(gl) * sg, real::<NARROW>(hl) * sh, real::<NARROW>(gr) * sg, real::<NARROW>(hr) * sh);
         left[i] += hl;
-        let (gl, gr) = if plain { (gl, gr) } else { (soft_threshold(gl, l1), soft_threshold(gr, l1)) };
+        let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
         let (dl, dr) = (hl + l2, hr + l2);
         // A side without any curvature has no score.
         let (gl, dl) = if dl > 0.0 { (gl, dl) } else { (0.0, 1.0) };
@@ -152,17 +170,23 @@ fn add_scores(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (
     }
 }
 
-/// Adds an output's part of both sides' squares, `T(G)²` times what it counts, where all hessians are 1.
+/// Adds an output's part of both sides' squares, `T(G)²` times what it counts, with or without `L1`, where all hessians are 1.
 #[inline(always)]
-fn add_squares(steps: &BorderSums, missing: Sums, total: Sums, (scales, rules): (Scales, &OutputRules), out: &mut Candidates, n: usize) {
+fn add_squares<const NARROW: bool, const L1: bool>(
+    steps: &BorderSums,
+    missing: Sums,
+    total: Sums,
+    (scales, rules): (Scales, &OutputRules),
+    out: &mut Candidates,
+    n: usize,
+) {
     let n = n.next_multiple_of(LANES);
     let (gradient, scores, right) = (&steps.gradient[..n], &mut out.scores[..n], &mut out.right[..n]);
     let (scale, l1, importance) = (scales.gradient, rules.params.l1, rules.importance);
-    let plain = l1 == 0.0;
     for i in 0..n {
         let gl = gradient[i] - missing.gradient;
-        let (gl, gr) = (gl as f64 * scale, (total.gradient - gl) as f64 * scale);
-        let (gl, gr) = if plain { (gl, gr) } else { (soft_threshold(gl, l1), soft_threshold(gr, l1)) };
+        let (gl, gr) = (real::<NARROW>(gl) * scale, real::<NARROW>(total.gradient - gl) * scale);
+        let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
         scores[i] += importance * (gl * gl);
         right[i] += importance * (gr * gr);
     }
@@ -181,10 +205,8 @@ fn limit(out: &mut Candidates, n: usize, total: (f64, i64), outputs: usize, rule
         if counted {
             fits &= (some >= rules.min_data_in_leaf) & (others >= rules.min_data_in_leaf);
         }
-        if !fits {
-            let forbidden = rules.level_limits && some > 0 && others > 0;
-            out.scores[i] = if forbidden { f64::NEG_INFINITY } else { too_small };
-        }
+        let otherwise = if rules.level_limits & (some > 0) & (others > 0) { f64::NEG_INFINITY } else { too_small };
+        out.scores[i] = if fits { out.scores[i] } else { otherwise };
     }
 }
 
@@ -225,9 +247,24 @@ impl SharedSearch<'_> {
         (missing_left, too_small): (bool, f64),
         (steps, out): (&mut BorderSums, &mut Candidates),
     ) -> bool {
-        if self.tree.pairs > 0 {
-            return self.score_by_pairs(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out));
+        match (self.tree.pairs > 0, self.tree.is_narrow()) {
+            (true, true) => self.score_by_pairs::<true>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
+            (true, false) => self.score_by_pairs::<false>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
+            (false, true) => self.score_by_outputs::<true>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
+            (false, false) => self.score_by_outputs::<false>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
         }
+    }
+
+    /// Scores candidates as [`SharedSearch::score`] does, by the sums of each output. `NARROW`: see [`real`].
+    #[inline(always)]
+    fn score_by_outputs<const NARROW: bool>(
+        &self,
+        share: &FeatureShare,
+        (k, n): (usize, usize),
+        (slot, totals): (usize, &[Sums]),
+        (missing_left, too_small): (bool, f64),
+        (steps, out): (&mut BorderSums, &mut Candidates),
+    ) -> bool {
         let first = self.features[share.features[k]].first();
         let (mut any_missing, mut hessians) = (false, 0.0);
         out.clear(n.next_multiple_of(LANES), self.tree.unit);
@@ -243,12 +280,14 @@ impl SharedSearch<'_> {
                 // Rows are counted once for all outputs.
                 out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside).count);
                 if self.tree.unit {
-                    out.note_unit(steps, aside, scales.hessian, n);
+                    out.note_unit::<NARROW>(steps, aside, scales.hessian, n);
                 }
             }
-            match self.tree.unit {
-                true => add_squares(steps, aside, *total, rules, out, n),
-                false => add_scores(steps, aside, *total, rules, out, n),
+            match (self.tree.unit, rules.1.params.l1 > 0.0) {
+                (true, false) => add_squares::<NARROW, false>(steps, aside, *total, rules, out, n),
+                (true, true) => add_squares::<NARROW, true>(steps, aside, *total, rules, out, n),
+                (false, false) => add_scores::<NARROW, false>(steps, aside, *total, rules, out, n),
+                (false, true) => add_scores::<NARROW, true>(steps, aside, *total, rules, out, n),
             }
         }
         if self.tree.unit {
@@ -260,7 +299,8 @@ impl SharedSearch<'_> {
     }
 
     /// Scores candidates as [`SharedSearch::score`] does, by bodies and their tails.
-    fn score_by_pairs(
+    #[inline(always)]
+    fn score_by_pairs<const NARROW: bool>(
         &self,
         share: &FeatureShare,
         (k, n): (usize, usize),
@@ -284,7 +324,7 @@ impl SharedSearch<'_> {
                 out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside[0]).count);
             }
             let (both, rules) = (&totals[of_body..of_body + 2], (scales, &self.tree.rules[of_body]));
-            add_pair_scores((steps, &tail), aside, both, rules, out, n);
+            add_pair_scores::<NARROW>((steps, &tail), aside, both, rules, out, n);
         }
         limit(out, n, (hessians, totals[0].count), self.tree.told(), self.rules, too_small);
         any_missing

@@ -3,8 +3,8 @@
 use super::bins::{Counts, NodeBins, NodeHistogram, as_packed};
 use super::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use super::histogram::{MAX_ROWS, unpack};
-use super::lanes::Lanes;
-use super::shard::Shard;
+use super::lanes::{Lane, Lanes};
+use super::shard::{SegmentBins, Shard};
 use super::sparse_bins::SparseBinShare;
 use multiversion::multiversion;
 use taiga_core::error::Result;
@@ -68,15 +68,11 @@ pub struct FeatureShare {
     slots: Vec<i64>,
 }
 
-/// Returns the `n` numbers from `a` on, to be written, and those from `b` on, to be read; the two don't overlap.
-pub fn split_pair<T>(numbers: &mut [T], a: usize, b: usize, n: usize) -> (&mut [T], &[T]) {
-    if a < b {
-        let (low, high) = numbers.split_at_mut(b);
-        (&mut low[a..a + n], &high[..n])
-    } else {
-        let (low, high) = numbers.split_at_mut(a);
-        (&mut high[..n], &low[b..b + n])
-    }
+/// Returns the `n` numbers from `a` on, and those from `b` on; the two don't overlap.
+pub fn split_pair<T>(numbers: &mut [T], a: usize, b: usize, n: usize) -> (&mut [T], &mut [T]) {
+    let (low, high) = numbers.split_at_mut(a.max(b));
+    let (low, high) = (&mut low[a.min(b)..][..n], &mut high[..n]);
+    if a < b { (low, high) } else { (high, low) }
 }
 
 /// Computes `a[i] -= b[i]`; packed numbers may pass through the sign bit.
@@ -87,20 +83,78 @@ fn subtract(a: &mut [i64], b: &[i64]) {
     }
 }
 
-/// Sets packed numbers to packed bins, or adds them.
-#[inline(always)]
-fn add_packed(numbers: &mut [i64], bins: &[u64], first: bool) {
-    for (a, b) in numbers.iter_mut().zip(bins) {
-        *a = if first { *b as i64 } else { a.wrapping_add(*b as i64) };
-    }
+/// Which of the segments of a division's partial histograms is merged: the first one sets the smaller child's numbers, the others are added to them; by
+/// the last one the larger child's become what the sums leave.
+#[derive(Clone, Copy)]
+struct Turn {
+    first: bool,
+    last: bool,
 }
 
-/// Sets packed numbers and counts to pairs of both, or adds them.
-#[inline(always)]
-fn add_pairs(numbers: &mut [i64], count: &mut [i64], pairs: &[[u64; 2]], first: bool) {
-    for ((number, count), pair) in numbers.iter_mut().zip(count).zip(pairs) {
-        let before = if first { (0, 0) } else { (*number, *count) };
-        (*number, *count) = (before.0.wrapping_add(pair[0] as i64), before.1 + pair[1] as i64);
+impl Turn {
+    /// Merges packed bins into the numbers of both children.
+    #[inline(always)]
+    fn merge(self, smaller: &mut [i64], larger: &mut [i64], bins: impl Iterator<Item = u64>) {
+        match (self.first, self.last) {
+            (true, true) => smaller.iter_mut().zip(larger).zip(bins).for_each(|((a, b), bin)| {
+                *a = bin as i64;
+                *b = b.wrapping_sub(*a);
+            }),
+            (false, true) => smaller.iter_mut().zip(larger).zip(bins).for_each(|((a, b), bin)| {
+                *a = a.wrapping_add(bin as i64);
+                *b = b.wrapping_sub(*a);
+            }),
+            (true, false) => smaller.iter_mut().zip(bins).for_each(|(a, bin)| *a = bin as i64),
+            (false, false) => smaller.iter_mut().zip(bins).for_each(|(a, bin)| *a = a.wrapping_add(bin as i64)),
+        }
+    }
+
+    /// Merges bins of any place into the numbers of both children.
+    #[inline(always)]
+    fn merge_segment(self, smaller: &mut [i64], larger: &mut [i64], bins: SegmentBins<'_>) {
+        match bins {
+            SegmentBins::Plane(bins) => self.merge(smaller, larger, bins.iter().copied()),
+            SegmentBins::Lane { lane, width: 2, words } => self.merge_lane(smaller, larger, lane, words.as_chunks::<2>().0.iter()),
+            SegmentBins::Lane { lane, width, words } => self.merge_lane(smaller, larger, lane, words.chunks_exact(width)),
+        }
+    }
+
+    /// Merges bins in a lane, of which these are the words, into the numbers of both children.
+    #[inline(always)]
+    fn merge_lane<W: AsRef<[u64]>>(self, smaller: &mut [i64], larger: &mut [i64], lane: Lane, words: impl Iterator<Item = W>) {
+        // What kind of lane it is is asked once, not at each bin.
+        match lane {
+            Lane::Plane(_) => self.merge(smaller, larger, words.map(|words| lane.bin(words.as_ref()))),
+            Lane::Half { upper: false, lane, hessians } => {
+                let lane = Lane::Half { upper: false, lane, hessians };
+                self.merge(smaller, larger, words.map(|words| lane.bin(words.as_ref())));
+            }
+            Lane::Half { upper: true, lane, hessians } => {
+                let lane = Lane::Half { upper: true, lane, hessians };
+                self.merge(smaller, larger, words.map(|words| lane.bin(words.as_ref())));
+            }
+        }
+    }
+
+    /// Merges pairs of packed bins and their counts into the numbers and counts of both children, `n` each.
+    #[inline(always)]
+    fn merge_pairs(self, smaller: &mut [i64], larger: &mut [i64], pairs: &[[u64; 2]]) {
+        let n = pairs.len();
+        let (numbers, counts) = smaller.split_at_mut(n);
+        if !self.last {
+            for ((number, count), [bin, rows]) in numbers.iter_mut().zip(counts).zip(pairs) {
+                let before = if self.first { (0, 0) } else { (*number, *count) };
+                (*number, *count) = (before.0.wrapping_add(*bin as i64), before.1 + *rows as i64);
+            }
+            return;
+        }
+        let (others, other_counts) = larger.split_at_mut(n);
+        let of_larger = others.iter_mut().zip(other_counts);
+        for (((number, count), (other, other_count)), [bin, rows]) in numbers.iter_mut().zip(counts).zip(of_larger).zip(pairs) {
+            let before = if self.first { (0, 0) } else { (*number, *count) };
+            (*number, *count) = (before.0.wrapping_add(*bin as i64), before.1 + *rows as i64);
+            (*other, *other_count) = (other.wrapping_sub(*number), *other_count - *count);
+        }
     }
 }
 
@@ -133,9 +187,9 @@ pub fn sum_bins(numbers: &mut [i64], (group, column, n): (usize, usize, usize), 
     let (hessian, count) = rest.split_at_mut(n);
     for shard in merge.shards {
         for (p, plane) in planes.iter().enumerate() {
-            shard.groups[group].partial_bins(pending.partial, (planes.len(), p), lane(p, *plane), column, n, |bins| {
-                add_plane(*plane, bins, BinsMut { gradient, hessian, count });
-            });
+            for segment in shard.groups[group].partial_bins(pending.partial, (planes.len(), p), lane(p, *plane), column, n) {
+                segment.visit(|bins| add_plane(*plane, bins, BinsMut { gradient, hessian, count }));
+            }
         }
     }
     if counted && !planes.contains(&Plane::Count) {
@@ -242,39 +296,52 @@ impl FeatureShare {
         }
     }
 
-    /// Sums the shards' partial bins of the share's feature `k` into the smaller child's slot.
+    /// Sums the shards' partial bins of the share's feature `k` into the smaller child's slot, and subtracts them from the parent's, which so become the
+    /// larger child's. `packed`: whether the parent's are packed.
     #[inline(always)]
-    fn sum_feature(&mut self, k: usize, pending: &Pending, merge: &Merge<'_>) {
-        let (n, column) = (self.bins[k], self.columns[k]);
-        let range = self.range(pending.smaller, k, pending.packed[0]);
-        let numbers = &mut self.slots[range];
-        if !pending.packed[0] {
-            return sum_bins(numbers, (self.group, column, n), pending, merge, self.counted);
+    fn merge_feature(&mut self, k: usize, pending: &Pending, (merge, packed): (&Merge<'_>, bool)) {
+        if pending.packed[0] && packed {
+            return self.sum_packed(k, pending, merge, pending.larger);
         }
+        if pending.packed[0] {
+            self.sum_packed(k, pending, merge, None);
+        } else {
+            let range = self.range(pending.smaller, k, false);
+            sum_bins(&mut self.slots[range], (self.group, self.columns[k], self.bins[k]), pending, merge, self.counted);
+        }
+        self.subtract_feature(k, pending, packed);
+    }
+
+    /// Sums the shards' partial bins of the share's feature `k`, which can be packed, into the smaller child's slot, and subtracts them from the packed
+    /// ones of slot `larger`, if there is one.
+    #[inline(always)]
+    fn sum_packed(&mut self, k: usize, pending: &Pending, merge: &Merge<'_>, larger: Option<usize>) {
+        let (n, column) = (self.bins[k], self.columns[k]);
+        let of_smaller = self.range(pending.smaller, k, true);
+        let (smaller, larger): (&mut [i64], &mut [i64]) = match larger.map(|larger| self.range(larger, k, true)) {
+            Some(of_larger) => split_pair(&mut self.slots, of_smaller.start, of_larger.start, of_smaller.len()),
+            None => (&mut self.slots[of_smaller], &mut []),
+        };
+        let groups = || merge.shards.iter().map(|shard| &shard.groups[self.group]);
+        let segments: usize = groups().map(|group| group.partial_segments(pending.partial)).sum();
+        if segments == 0 {
+            return smaller.fill(0);
+        }
+        let divides = !larger.is_empty();
+        let turns = (1..=segments).map(|i| Turn { first: i == 1, last: i == segments && divides });
         if self.counts == Counts::Rows && merge.lanes.is_some_and(|lanes| lanes.width == 2) {
-            let (numbers, count) = numbers.split_at_mut(n);
-            let mut first = true;
-            for pairs in merge.shards.iter().flat_map(|shard| shard.groups[self.group].partial_pairs(pending.partial, column, n)) {
-                add_pairs(numbers, count, pairs, std::mem::take(&mut first));
-            }
-            if first {
-                numbers.fill(0);
-                count.fill(0);
+            for (turn, pairs) in turns.zip(groups().flat_map(|group| group.partial_pairs(pending.partial, column, n))) {
+                turn.merge_pairs(smaller, larger, pairs);
             }
             return;
         }
         let planes = &merge.quantizer.planes;
-        for (p, numbers) in numbers.chunks_exact_mut(n).enumerate() {
+        for (p, smaller) in smaller.chunks_exact_mut(n).enumerate() {
+            let larger = larger.get_mut(p * n..(p + 1) * n).unwrap_or_default();
             let lane = merge.lanes.map(|lanes| (lanes.of(pending.output, p, planes[p]), lanes.width));
-            let mut first = true;
-            for shard in merge.shards {
-                shard.groups[self.group].partial_bins(pending.partial, (planes.len(), p), lane, column, n, |bins| {
-                    add_packed(numbers, bins, first);
-                    first = false;
-                });
-            }
-            if first {
-                numbers.fill(0);
+            let bins = groups().flat_map(|group| group.partial_bins(pending.partial, (planes.len(), p), lane, column, n));
+            for (turn, bins) in turns.clone().zip(bins) {
+                turn.merge_segment(smaller, larger, bins);
             }
         }
     }
@@ -368,8 +435,7 @@ impl FeatureShare {
     pub(super) fn merge_pending(&mut self, k: usize, (merge, packed): (&Merge<'_>, &[bool])) {
         if k < self.columns.len() {
             for (p, packed) in merge.pending.iter().zip(packed) {
-                self.sum_feature(k, p, merge);
-                self.subtract_feature(k, p, *packed);
+                self.merge_feature(k, p, (merge, *packed));
             }
         }
     }

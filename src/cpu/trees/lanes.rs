@@ -31,6 +31,9 @@ use taiga_core::tree::split::{Scales, Sums};
 /// Bytes of the bins that the second-level cache keeps while rows are added.
 const TILE_BYTES: usize = 1 << 19;
 
+/// Codes of a row that are read at a time.
+const CODES: usize = 4;
+
 /// Where the bins of an output's plane are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
@@ -52,6 +55,16 @@ impl Lane {
                 ((gradient as u64) << 32).wrapping_add(words[hessians])
             }
         }
+    }
+}
+
+impl Lane {
+    /// Copies the bins of the plane, of so many words each, to `out`, and returns them.
+    #[inline(never)]
+    pub fn gather<'o>(self, words: &[u64], width: usize, out: &'o mut [u64]) -> &'o [u64] {
+        let out = &mut out[..words.len() / width];
+        out.iter_mut().zip(words.chunks_exact(width)).for_each(|(out, words)| *out = self.bin(words));
+        out
     }
 }
 
@@ -94,9 +107,9 @@ impl Lanes {
         }
     }
 
-    /// Returns how many codes of a row are added to their bins at a time.
+    /// Returns how many codes of a row are added to their bins before the next row's: a multiple of [`CODES`].
     fn tile(&self) -> usize {
-        (TILE_BYTES / (8 * STRIDE * self.width)).max(1)
+        (TILE_BYTES / (8 * STRIDE * self.width) / CODES).max(1) * CODES
     }
 }
 
@@ -136,6 +149,11 @@ impl SharedTree {
         let rules: Vec<OutputRules> = rules.iter().flat_map(|rules| vec![*rules; 2 * pairs]).collect();
         let units: Vec<f64> = quantizers.iter().skip(1).step_by(2).map(|q| q.scales().hessian).collect();
         SharedTree { first, pairs, quantizers, rules, lanes, unit: false, units: HessianUnits::new(&units) }
+    }
+
+    /// Returns whether statistics have 16 bits, so that sums of them over any rows are less than 2⁵¹.
+    pub fn is_narrow(&self) -> bool {
+        self.quantizers[0].planes[0] == Plane::Both
     }
 
     /// Returns how many outputs there are, however many statistics stand for each.
@@ -206,11 +224,21 @@ fn addend<const HALVES: bool>(word: u32) -> u64 {
     if HALVES { expand_halves(word) } else { expand(word) }
 }
 
+/// Returns the codes from `start` on.
+///
+/// # Safety
+/// There are as many.
+#[inline(always)]
+unsafe fn codes_at(codes: &[u8], start: usize) -> [u8; CODES] {
+    // SAFETY: the caller's promise; bytes need no alignment.
+    unsafe { codes.as_ptr().add(start).cast::<[u8; CODES]>().read_unaligned() }
+}
+
 /// Adds the `L` packed statistics of one row, as addends, to the bins of each of its codes.
 ///
 /// # Safety
-/// Rows of `rows` are smaller than the block's rows, of which `words` has `L` each; `own` are bytes of the block's rows, and `bins` has
-/// `STRIDE * L` for each of its codes.
+/// Rows of `rows` are smaller than the block's rows, of which `words` has `L` each; `own` are bytes of the block's rows, as many as a multiple of
+/// [`CODES`], of which `tile` is one; and `bins` has `STRIDE * L` for each of its codes.
 #[inline(always)]
 unsafe fn add_lanes_of<const L: usize, const HALVES: bool>(
     block: &CodeBlock,
@@ -241,11 +269,13 @@ unsafe fn add_lanes_of<const L: usize, const HALVES: bool>(
                 for (addend, word) in addends.iter_mut().zip(own) {
                     *addend = self::addend::<HALVES>(*word);
                 }
-                for k in tile.clone() {
-                    let code = *codes.get_unchecked(row * block.stride + k) as usize;
-                    let at = (k * STRIDE + code) * L;
-                    for (bin, addend) in bins.get_unchecked_mut(at..at + L).iter_mut().zip(&addends) {
-                        *bin = bin.wrapping_add(*addend);
+                for k in tile.clone().step_by(CODES) {
+                    let codes = codes_at(codes, row * block.stride + k);
+                    for (j, code) in codes.into_iter().enumerate() {
+                        let at = ((k + j) * STRIDE + code as usize) * L;
+                        for (bin, addend) in bins.get_unchecked_mut(at..at + L).iter_mut().zip(&addends) {
+                            *bin = bin.wrapping_add(*addend);
+                        }
                     }
                 }
             }
@@ -341,6 +371,7 @@ pub unsafe fn add_lanes(block: &CodeBlock, own: Range<usize>, rows: RowSelection
     }
     let (total, width) = (block.rows(), lanes.width);
     assert!(own.end <= block.width && block.width <= block.stride && bins.len() >= block.width * STRIDE * width);
+    assert!(own.len().is_multiple_of(CODES) && lanes.tile().is_multiple_of(CODES));
     assert!(words.len() >= total * width && (width <= 32 || width.is_multiple_of(8)));
     match rows {
         RowSelection::Range(first, len) => assert!(first + len <= total && len <= MAX_ROWS),

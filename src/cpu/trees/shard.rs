@@ -28,7 +28,7 @@ use taiga_core::spill::{Array, SpillFolder};
 use taiga_core::tree::steps::NodeId;
 
 pub use group::ShardGroup;
-pub use partial::Partial;
+pub use partial::{Partial, SegmentBins};
 use permuted::Permuted;
 pub use permuted::Tried;
 

@@ -160,9 +160,10 @@ impl SparseBinShare {
                         self.add(words, 0, &unbundled[self.unbundled.clone()]);
                     }
                     for s in &self.bundled {
-                        let merge = |bins: &[u64]| self.add(words, s.word, &bins[s.codes.clone()]);
                         let lane = lanes.map(|lanes| (lanes.of(0, plane, planes[plane]), lanes.width));
-                        group.partial_bins(p.partial, (planes.len(), plane), lane, s.column, s.codes.end, merge);
+                        for segment in group.partial_bins(p.partial, (planes.len(), plane), lane, s.column, s.codes.end) {
+                            segment.visit(|bins| self.add(words, s.word, &bins[s.codes.clone()]));
+                        }
                     }
                 }
             }

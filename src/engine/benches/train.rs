@@ -1,6 +1,6 @@
 //! Times a fit by stages: `cargo bench -p taiga-engine --bench train -- [rows] [features] [trees] [policies] [threads] [loss] [repeat]
 //! [device] [depths] [leaves] [bins] [categorical columns] [folder] [folds] [min_data_in_leaf]`. Policies and depths are lists (`symmetric,depthwise`; 0: the default);
-//! the loss `multiclass` has 10 classes, `weighted-mae` and the like weights. On a GPU a short fit goes before, so that what is timed is a process that has used it.
+//! the loss `multiclass` has 10 classes, `weighted-mae` and the like weights, `rmse-2` and the like so many targets in one tree. On a GPU a short fit goes before, so that what is timed is a process that has used it.
 //! The folder has a table of `benchmarks/held_out.py`, whose held-out rows' scores are left there. With folds, one fit of all rows and the fits
 //! of so many folds are timed in turn: the least of `repeat` of each.
 
@@ -40,6 +40,7 @@ fn main() {
     let threads: u32 = argument(4, "2").parse().unwrap();
     let (named, device) = (argument(5, "logloss"), argument(7, "cpu"));
     let (loss, weighted) = named.strip_prefix("weighted-").map_or((named.clone(), false), |loss| (loss.into(), true));
+    let (loss, targets): (String, usize) = loss.split_once('-').map_or((loss.clone(), 1), |(loss, n)| (loss.into(), n.parse().unwrap()));
     let (bins, categorical): (u32, usize) = (argument(10, "255").parse().unwrap(), argument(11, "0").parse().unwrap());
     let random = Random::new(1, Purpose::RowSample, 0);
     let folder = Some(argument(12, "")).filter(|f| !f.is_empty());
@@ -61,7 +62,9 @@ fn main() {
         (2, _) => (0..rows).map(|i| (drawn(i) < 1.0 / (1.0 + (-1.5 * z(i)).exp())) as u32).collect(),
         _ => (0..rows).map(|i| ((z(i) + drawn(i) + 2.5) * 2.0).clamp(0.0, 9.0) as u32).collect(),
     };
-    let numbers: Vec<f64> = (0..rows).map(|i| z(i) + codes[i] as f64).collect();
+    // Each target is the signal, and a feature of its own times another.
+    let own = |k: usize, i: usize| if k == 0 { 0.0 } else { (columns[k % features][i] * columns[(3 * k + 1) % features][i]) as f64 };
+    let numbers: Vec<Vec<f64>> = (0..targets).map(|k| (0..rows).map(|i| z(i) + codes[i] as f64 + own(k, i)).collect()).collect();
     let weights: Vec<f32> = (0..rows).map(|i| 0.1 + random.unit((i + (features + 90) * rows) as u64) as f32).collect();
     let features_of = columns.iter().enumerate().map(|(f, c)| Column::from_f32(format!("x{f}"), c));
     let input = Input {
@@ -69,7 +72,8 @@ fn main() {
         target: match loss.as_str() {
             "logloss" => Target::Classes { codes: &codes, labels: Labels::Boolean },
             "multiclass" => Target::Classes { codes: &codes, labels: Labels::Integer((0..classes).collect()) },
-            _ => Target::Numbers(Column::from_f64("y", &numbers)),
+            _ if targets > 1 => Target::Several(numbers.iter().enumerate().map(|(k, y)| Column::from_f64(format!("y{k}"), y)).collect()),
+            _ => Target::Numbers(Column::from_f64("y", &numbers[0])),
         },
         target_name: "y".into(),
         weight: weighted.then(|| Column::from_f32("w", &weights)),
@@ -85,7 +89,7 @@ fn main() {
         let params = |trees: u32| {
             BoostingParams::from_json(&serde_json::json!({
                 "rounds": trees, "policy": policy, "loss": loss, "n_threads": threads, "leaves": leaves, "bins": bins,
-                "depth": (depth > 0).then_some(depth), "device": device, "min_data_in_leaf": argument(14, "0").parse::<u32>().unwrap()
+                "depth": (depth > 0).then_some(depth), "device": device, "multi_strategy": (targets > 1).then_some("one_tree"), "min_data_in_leaf": argument(14, "0").parse::<u32>().unwrap()
             }))
             .unwrap()
         };

@@ -25,6 +25,30 @@ pub struct Partial {
     filled: usize,
 }
 
+/// The packed bins of a column in a segment of a partial histogram, where they lie.
+#[derive(Clone, Copy)]
+pub enum SegmentBins<'a> {
+    /// One after the other.
+    Plane(&'a [u64]),
+    /// In a lane of the `width` words of each bin.
+    Lane { lane: Lane, width: usize, words: &'a [u64] },
+}
+
+impl SegmentBins<'_> {
+    /// Gives the bins, one after the other, to `visit`.
+    #[inline(always)]
+    pub fn visit(self, visit: impl FnOnce(&[u64])) {
+        match self {
+            SegmentBins::Plane(bins) => visit(bins),
+            SegmentBins::Lane { lane, width, words } => {
+                let mut gathered = [0; MAX_BINS];
+                let bins = lane.gather(words, width, &mut gathered);
+                visit(bins);
+            }
+        }
+    }
+}
+
 impl ShardGroup {
     /// Sets the bins that codes can reach to zero in one segment. `codes`: of each column.
     fn clear_segment(&self, bins: &mut [u64], codes: &[usize]) {
@@ -93,7 +117,7 @@ impl ShardGroup {
         at
     }
 
-    /// The packed bins of a column in each segment of partial `index`, for plane `plane`, or for a lane of so many.
+    /// Returns the packed bins of a column in each segment of partial `index`: of plane `plane`, or of a lane among so many.
     #[inline(always)]
     pub fn partial_bins(
         &self,
@@ -102,40 +126,23 @@ impl ShardGroup {
         lane: Option<(Lane, usize)>,
         column: usize,
         bins: usize,
-        mut visit: impl FnMut(&[u64]),
-    ) {
-        if let Some(lane) = lane {
-            return self.lane_bins(index, lane, column, bins, &mut visit);
-        }
-        let partial = &self.partials[index];
-        let plane_bins = self.plane_bins();
-        let at = self.place(column);
-        for segment in 0..partial.segments {
-            let start = (segment * planes + plane) * plane_bins + at;
-            visit(&partial.bins[start..start + bins]);
-        }
-    }
-}
-
-impl ShardGroup {
-    /// The packed bins of a column in each segment of partial `index`, for lane `lane` of `width`.
-    #[inline(never)]
-    fn lane_bins(&self, index: usize, (lane, width): (Lane, usize), column: usize, bins: usize, visit: &mut dyn FnMut(&[u64])) {
-        let partial = &self.partials[index];
-        let (segment_bins, at) = (self.plane_bins() * width, self.place(column) * width);
-        let mut gathered = [0; MAX_BINS];
-        for segment in 0..partial.segments {
-            let start = segment * segment_bins + at;
-            let of_column = &partial.bins[start..start + bins * width];
-            let out = &mut gathered[..bins];
-            match (lane, width) {
-                (Lane::Plane(lane), 2) => {
-                    out.iter_mut().zip(of_column.as_chunks::<2>().0).for_each(|(out, words)| *out = words[lane % 2]);
-                }
-                _ => out.iter_mut().zip(of_column.chunks_exact(width)).for_each(|(out, words)| *out = lane.bin(words)),
+    ) -> impl Iterator<Item = SegmentBins<'_>> {
+        let (partial, plane_bins, place) = (&self.partials[index], self.plane_bins(), self.place(column));
+        (0..partial.segments).map(move |segment| match lane {
+            Some((lane, width)) => {
+                let start = (segment * plane_bins + place) * width;
+                SegmentBins::Lane { lane, width, words: &partial.bins[start..start + bins * width] }
             }
-            visit(&gathered[..bins]);
-        }
+            None => {
+                let start = (segment * planes + plane) * plane_bins + place;
+                SegmentBins::Plane(&partial.bins[start..start + bins])
+            }
+        })
+    }
+
+    /// Returns how many segments partial `index` has.
+    pub fn partial_segments(&self, index: usize) -> usize {
+        self.partials[index].segments
     }
 
     /// The bins of a column in each segment of partial `index`, of two lanes.

@@ -4,7 +4,7 @@ use super::{NodeSlots, SortedOrder};
 use crate::trees::codes::CodeColumns;
 use crate::trees::evaluate_splits::{FoundSplit, best_of};
 use crate::trees::histogram::unpack;
-use crate::trees::split_scores::{Context, first_largest, many_at_a_time, score};
+use crate::trees::split_scores::{self, Context, first_largest, many_at_a_time};
 use multiversion::multiversion;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
@@ -42,11 +42,7 @@ pub fn find_splits<'a>(
                 break;
             }
             slots.walk::<false>(sorted.order(f));
-            if many_at_a_time(rules) {
-                score_slots::<false>(slots, rules);
-            } else {
-                score_one_by_one(sorted, f, slots, nodes, rules);
-            }
+            score::<false>(sorted, f, slots, nodes, rules);
             // At a tie with missing values on the left a lower border is better.
             if if missing_left { any_gains::<false>(slots) } else { any_gains::<true>(slots) } {
                 take(group, f, missing_left, slots, nodes, rules, found);
@@ -79,19 +75,22 @@ fn allows(node: &SearchNode, feature: usize) -> bool {
     node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
-/// Computes [`score`] of the split behind the row of each slot, where no monotone constraints play. In a `LEVEL` a node with a child that is
-/// too small counts as not split, or forbids the split ([`SplitRules::level_limits`]); for each node alone there are no such limits.
+/// Computes [`split_scores::score`] of the split behind the row of each slot. In a `LEVEL` a node with a child that is too small counts as not split,
+/// or forbids the split ([`SplitRules::level_limits`]); for each node alone there are no such limits.
 #[inline(always)]
-pub fn score_slots<const LEVEL: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
-    if rules.l1 == 0.0 {
-        score_slots_with::<LEVEL, false>(slots, rules);
+pub fn score<const LEVEL: bool>(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) {
+    if !many_at_a_time(rules) {
+        score_one_by_one::<LEVEL>(sorted, f, slots, nodes, rules);
+    } else if rules.l1 == 0.0 {
+        score_slots::<LEVEL, false>(slots, rules);
     } else {
-        score_slots_with::<LEVEL, true>(slots, rules);
+        score_slots::<LEVEL, true>(slots, rules);
     }
 }
 
+/// Computes the scores of all slots at once, where no monotone constraints play.
 #[inline(always)]
-fn score_slots_with<const LEVEL: bool, const L1: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
+fn score_slots<const LEVEL: bool, const L1: bool>(slots: &mut NodeSlots, rules: &SplitRules) {
     let n = slots.scored();
     let (sg, sh, l1, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l1, rules.l2, rules.min_child_weight);
     // Where rows are counted at all, hessians count them, or tell that there are some.
@@ -113,12 +112,17 @@ fn score_slots_with<const LEVEL: bool, const L1: bool>(slots: &mut NodeSlots, ru
 }
 
 /// Computes the scores one after the other, by the definition.
-fn score_one_by_one(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) {
+#[inline(never)]
+fn score_one_by_one<const LEVEL: bool>(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) {
     let direction = rules.monotone.get(sorted.first + f).copied().unwrap_or(0);
     for (i, node) in nodes.iter().enumerate() {
-        for slot in slots.of_node(i) {
-            let context = Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small: TOO_SMALL };
-            slots.scores[slot] = score(sorted.sums(slots.sums[slot]), &context);
+        let own = slots.of_node(i);
+        let too_small = if LEVEL { slots.own_score[own.start - 1] } else { TOO_SMALL };
+        let context = Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small };
+        // Before its first row nothing is on the left.
+        slots.scores[own.start - 1] = too_small;
+        for slot in own {
+            slots.scores[slot] = split_scores::score(sorted.sums(slots.sums[slot]), &context);
         }
     }
 }

@@ -4,12 +4,11 @@
 //! the bits of the nodes' scores added up node by node; so they are added up as integers of a small unit, whose error is known, and only
 //! what may be the best split by these is scored by the definition.
 
-use super::evaluate_splits::{SortedGroup, score_slots};
+use super::evaluate_splits::{SortedGroup, score};
 use super::slots::{LANES, LevelWalk, NodeSlots};
 use super::{LAST, SortedOrder};
 use crate::trees::evaluate_splits::{LevelBest, Worth};
 use crate::trees::histogram::expand;
-use crate::trees::split_scores::{Context, many_at_a_time, score};
 use multiversion::multiversion;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
@@ -58,11 +57,7 @@ pub fn find_level_split<'a>(
                 break;
             }
             let met = slots.walk::<true>(sorted.order(f));
-            if many_at_a_time(rules) {
-                score_slots::<true>(slots, rules);
-            } else {
-                score_by_values(sorted, f, slots, nodes, rules);
-            }
+            score::<true>(sorted, f, slots, nodes, rules);
             if let Some((score, rank)) = largest_sum(slots, met, nodes.len(), &best.worth()) {
                 let border = sorted.borders(f, group.columns, &group.features[feature])[rank];
                 best.offer((feature, border, missing_left), score);
@@ -70,21 +65,6 @@ pub fn find_level_split<'a>(
             if !missing_left {
                 slots.clear_aside();
             }
-        }
-    }
-}
-
-/// Computes the scores one after the other, by the definition, where leaves' values decide.
-#[inline(never)]
-fn score_by_values(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) {
-    let direction = rules.monotone.get(sorted.first + f).copied().unwrap_or(0);
-    for (i, node) in nodes.iter().enumerate() {
-        let own = slots.of_node(i);
-        let too_small = slots.own_score[own.start - 1];
-        let context = Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small };
-        slots.scores[own.start - 1] = too_small;
-        for slot in own {
-            slots.scores[slot] = score(sorted.sums(slots.sums[slot]), &context);
         }
     }
 }
