@@ -47,6 +47,14 @@ impl Candidates {
         other[..n].fill(0.0);
     }
 
+    /// Notes the rows on the left, which are counted once for all outputs.
+    #[inline(always)]
+    fn note_counts(&mut self, steps: &BorderSums, missing: Sums, n: usize) {
+        for (rows, count) in self.count[..n].iter_mut().zip(&steps.count[..n]) {
+            *rows = count - missing.count;
+        }
+    }
+
     /// Notes the hessians on the left, of which each of `outputs` has those of `steps`.
     #[inline(always)]
     fn note_unit<const NARROW: bool>(&mut self, steps: &BorderSums, missing: Sums, scale: f64, n: usize) {
@@ -277,8 +285,7 @@ impl SharedSearch<'_> {
             let rules = (scales, &self.tree.rules[output]);
             hessians += total.hessian as f64 * scales.hessian;
             if output == 0 {
-                // Rows are counted once for all outputs.
-                out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside).count);
+                out.note_counts(steps, aside, n);
                 if self.tree.unit {
                     out.note_unit::<NARROW>(steps, aside, scales.hessian, n);
                 }
@@ -320,8 +327,7 @@ impl SharedSearch<'_> {
             let scales = [self.scales(of_body), self.scales(of_body + 1)];
             hessians += totals[of_body + 1].hessian as f64 * scales[1].hessian;
             if of_body == 0 {
-                // Rows are counted once.
-                out.count[..n].iter_mut().enumerate().for_each(|(i, count)| *count = (steps.at(i) - aside[0]).count);
+                out.note_counts(steps, aside[0], n);
             }
             let (both, rules) = (&totals[of_body..of_body + 2], (scales, &self.tree.rules[of_body]));
             add_pair_scores::<NARROW>((steps, &tail), aside, both, rules, out, n);
