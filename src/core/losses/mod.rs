@@ -188,6 +188,13 @@ pub trait Loss: Send + Sync {
     /// operations and [`crate::numerics::math`] only, so that every device computes the same bits.
     fn derivatives(&self, output: usize, rows: Rows<'_>, gradient: &mut [f32], hessian: &mut [f32]);
 
+    /// Computes the [derivatives](Loss::derivatives) with respect to all scores, a gradient and a hessian for each, with their bits, where that takes less
+    /// than one score after the other; returns whether it has.
+    fn derivatives_of_all(&self, rows: Rows<'_>, derivatives: &mut [(Vec<f32>, Vec<f32>)]) -> bool {
+        let _ = (rows, derivatives);
+        false
+    }
+
     /// What [`Loss::derivatives`] computes of an output.
     fn formula(&self, output: usize) -> Formula;
 

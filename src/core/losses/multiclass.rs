@@ -53,11 +53,42 @@ impl Loss for Multiclass {
                     add_exp(others, &scores[tile.clone()], top);
                 }
             }
-            finish(output as f32, self.factor, &rows.scores[output][tile.clone()], top, others, &rows.target[tile.clone()], g, h);
+            let mut own = [0.0; TILE];
+            let own = &mut own[..tile.len()];
+            add_exp(own, &rows.scores[output][tile.clone()], top);
+            finish(output as f32, self.factor, own, others, &rows.target[tile.clone()], g, h);
             if let Some(weight) = rows.weight {
                 weigh(&weight[tile], g, h);
             }
         }
+    }
+
+    fn derivatives_of_all(&self, rows: Rows<'_>, derivatives: &mut [(Vec<f32>, Vec<f32>)]) -> bool {
+        let n = rows.target.len();
+        let mut exponentials = vec![[0.0; TILE]; rows.scores.len()];
+        for a in (0..n).step_by(TILE) {
+            let tile = a..n.min(a + TILE);
+            let mut top = [f32::NEG_INFINITY; TILE];
+            let top = &mut top[..tile.len()];
+            for scores in rows.scores {
+                raise(top, &scores[tile.clone()]);
+            }
+            for (scores, own) in rows.scores.iter().zip(&mut exponentials) {
+                own[..tile.len()].fill(0.0);
+                add_exp(&mut own[..tile.len()], &scores[tile.clone()], top);
+            }
+            for (k, (gradient, hessian)) in derivatives.iter_mut().enumerate() {
+                let mut others = [0.0; TILE];
+                // In the order in which they are added for one score alone.
+                exponentials.iter().enumerate().filter(|(of, _)| *of != k).for_each(|(_, of)| add(&mut others, of));
+                let (g, h) = (&mut gradient[tile.clone()], &mut hessian[tile.clone()]);
+                finish(k as f32, self.factor, &exponentials[k][..tile.len()], &others[..tile.len()], &rows.target[tile.clone()], g, h);
+                if let Some(weight) = rows.weight {
+                    weigh(&weight[tile.clone()], g, h);
+                }
+            }
+        }
+        true
     }
 
     fn formula(&self, _output: usize) -> Formula {
@@ -104,23 +135,29 @@ fn add_exp(total: &mut [f32], scores: &[f32], top: &[f32]) {
     }
 }
 
+/// `total[i] += of[i]`.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn add(total: &mut [f32; TILE], of: &[f32; TILE]) {
+    for (t, o) in total.iter_mut().zip(of) {
+        *t += *o;
+    }
+}
+
 /// From a row's own exponential and the sum of the other classes' to its derivatives; p and
 /// 1 - p come from a division each, so neither loses digits near 0.
 #[inline(always)]
-fn row(class: f32, factor: f32, score: f32, top: f32, others: f32, target: f32) -> (f32, f32) {
-    let own = math::exp(score - top);
+fn row(class: f32, factor: f32, own: f32, others: f32, target: f32) -> (f32, f32) {
     let scale = 1.0 / (own + others);
     let (p, rest) = (own * scale, others * scale);
     let hessian = factor * (p * rest);
     (if target == class { -rest } else { p }, if hessian < SMALLEST_HESSIAN { SMALLEST_HESSIAN } else { hessian })
 }
 
-#[allow(clippy::too_many_arguments)]
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn finish(class: f32, factor: f32, scores: &[f32], top: &[f32], others: &[f32], target: &[f32], gradient: &mut [f32], hessian: &mut [f32]) {
-    let rows = scores.iter().zip(top).zip(others).zip(target);
-    for ((((s, m), o), t), (g, h)) in rows.zip(gradient.iter_mut().zip(hessian)) {
-        (*g, *h) = row(class, factor, *s, *m, *o, *t);
+fn finish(class: f32, factor: f32, own: &[f32], others: &[f32], target: &[f32], gradient: &mut [f32], hessian: &mut [f32]) {
+    let rows = own.iter().zip(others).zip(target);
+    for (((e, o), t), (g, h)) in rows.zip(gradient.iter_mut().zip(hessian)) {
+        (*g, *h) = row(class, factor, *e, *o, *t);
     }
 }
 
@@ -129,5 +166,5 @@ fn finish(class: f32, factor: f32, scores: &[f32], top: &[f32], others: &[f32], 
 pub(super) fn scalar(classes: usize, output: usize, scores: &[f32], target: f32) -> (f32, f32) {
     let top = scores.iter().fold(f32::NEG_INFINITY, |t, s| if *s > t { *s } else { t });
     let others = scores.iter().enumerate().filter(|(k, _)| *k != output).fold(0.0, |o, (_, s)| o + math::exp(s - top));
-    row(output as f32, Multiclass::new(classes).factor, scores[output], top, others, target)
+    row(output as f32, Multiclass::new(classes).factor, math::exp(scores[output] - top), others, target)
 }

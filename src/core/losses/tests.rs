@@ -104,6 +104,32 @@ fn derivatives(loss: &dyn Loss, t: &Table, output: usize, weighted: bool) -> (Ve
     (g, h)
 }
 
+/// Proves that derivatives computed for all scores at once have the bits of those of each score alone.
+#[test]
+fn derivatives_of_all_scores_are_those_of_each() {
+    for classes in [2, 3, 10, 70] {
+        let loss = loss(LossKind::Multiclass, &params(), classes, 1.0).unwrap();
+        for n in [0, 1, 255, 256, 1000] {
+            let r = Random::new(n as u64, Purpose::Rounding, 0);
+            let scores: Vec<Vec<f32>> =
+                (0..classes).map(|k| (0..n).map(|i| (r.unit((i * classes + k) as u64) * 300.0 - 150.0) as f32).collect()).collect();
+            let target: Vec<f32> = (0..n).map(|i| (i % classes) as f32).collect();
+            let weight: Vec<f32> = (0..n).map(|i| (i % 5) as f32).collect();
+            for weight in [None, Some(&weight[..])] {
+                let scores: Vec<&[f32]> = scores.iter().map(Vec::as_slice).collect();
+                let rows = Rows { scores: &scores, target: &target, weight, columns: &[] };
+                let mut all = vec![(vec![f32::NAN; n], vec![f32::NAN; n]); classes];
+                assert!(loss.derivatives_of_all(rows, &mut all));
+                for (k, of_all) in all.iter().enumerate() {
+                    let mut alone = (vec![f32::NAN; n], vec![f32::NAN; n]);
+                    loss.derivatives(k, rows, &mut alone.0, &mut alone.1);
+                    assert_eq!(of_all, &alone, "{classes} classes, {n} rows, class {k}");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn derivatives_are_the_differences_of_the_loss() {
     for kind in kinds() {

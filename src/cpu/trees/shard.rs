@@ -103,6 +103,8 @@ pub struct Shard {
     in_subset: Vec<u8>,
     gradient: Vec<f32>,
     hessian: Vec<f32>,
+    /// The derivatives of a batch of each of the outputs that share a tree.
+    of_outputs: Vec<(Vec<f32>, Vec<f32>)>,
     /// The derivatives of all rows, weights included, where the loss is one by group.
     pub given: Option<(Vec<f32>, Vec<f32>)>,
     /// What the loss reads of a row beside its target, `[column][row]`.
@@ -196,6 +198,7 @@ impl Shard {
             in_subset: vec![],
             gradient: vec![0.0; BATCH.min(own)],
             hessian: vec![0.0; BATCH.min(own)],
+            of_outputs: vec![],
             given: None,
             columns: vec![],
             kept: None,
@@ -224,32 +227,74 @@ impl Shard {
         self.rows.div_ceil(BATCH)
     }
 
+    /// Returns the rows of batch `batch`.
+    fn rows_of(&self, batch: usize) -> std::ops::Range<usize> {
+        batch * BATCH..self.rows.min((batch + 1) * BATCH)
+    }
+
+    /// Gives `read` the number of an output among those of its set, and what a loss reads of rows.
+    fn read_rows<R>(
+        &self,
+        loss: &dyn Loss,
+        output: usize,
+        range: std::ops::Range<usize>,
+        read: impl FnOnce(usize, losses::Rows<'_>) -> R,
+    ) -> R {
+        let (set, output) = (output / loss.outputs(), output % loss.outputs());
+        let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
+        let target = target_of(&self.target, &self.more_targets, output);
+        let columns: Vec<&[f32]> = self.columns.iter().map(|c| &c[range.clone()]).collect();
+        let weight = self.weight.as_ref().map(|w| &w[range.clone()]);
+        read(output, losses::Rows { scores: &scores, target: &target[range], weight, columns: &columns })
+    }
+
+    /// Multiplies derivatives of rows by what these were drawn with.
+    fn weigh_drawn(&self, range: std::ops::Range<usize>, gradient: &mut [f32], hessian: &mut [f32]) {
+        if let Some(bag) = &self.bag {
+            for ((bag, g), h) in bag[range].iter().zip(gradient).zip(hessian) {
+                *g *= bag;
+                *h *= bag;
+            }
+        }
+    }
+
     /// Writes the derivatives of batch `batch` to `self.gradient` and `self.hessian`, rows not drawn with zeros; returns the
     /// range of rows.
     fn derive(&mut self, loss: &dyn Loss, output: usize, batch: usize, bagged: bool) -> std::ops::Range<usize> {
-        let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
-        let (g, h) = (&mut self.gradient[..range.len()], &mut self.hessian[..range.len()]);
+        let range = self.rows_of(batch);
+        let (mut gradient, mut hessian) = (std::mem::take(&mut self.gradient), std::mem::take(&mut self.hessian));
+        let (g, h) = (&mut gradient[..range.len()], &mut hessian[..range.len()]);
         match &self.given {
             Some((gradient, hessian)) => {
                 g.copy_from_slice(&gradient[range.clone()]);
                 h.copy_from_slice(&hessian[range.clone()]);
             }
-            None => {
-                let (set, output) = (output / loss.outputs(), output % loss.outputs());
-                let scores: Vec<&[f32]> = self.scores[set * loss.outputs()..][..loss.outputs()].iter().map(|s| &s[range.clone()]).collect();
-                let target = target_of(&self.target, &self.more_targets, output);
-                let columns: Vec<&[f32]> = self.columns.iter().map(|c| &c[range.clone()]).collect();
-                let weight = self.weight.as_ref().map(|w| &w[range.clone()]);
-                let rows = losses::Rows { scores: &scores, target: &target[range.clone()], weight, columns: &columns };
-                loss.derivatives(output, rows, g, h);
+            None => self.read_rows(loss, output, range.clone(), |output, rows| loss.derivatives(output, rows, g, h)),
+        }
+        if bagged {
+            self.weigh_drawn(range.clone(), g, h);
+        }
+        (self.gradient, self.hessian) = (gradient, hessian);
+        range
+    }
+
+    /// Writes the derivatives of batch `batch` of the `outputs` from `first` on, which share a tree, to `self.of_outputs`, as [`Shard::derive`] does those of
+    /// one.
+    fn derive_outputs(&mut self, loss: &dyn Loss, (first, outputs): (usize, usize), batch: usize) -> std::ops::Range<usize> {
+        let range = self.rows_of(batch);
+        let mut all = std::mem::take(&mut self.of_outputs);
+        all.resize_with(outputs, || (vec![0.0; self.gradient.len()], vec![0.0; self.hessian.len()]));
+        let whole_set = self.given.is_none() && outputs == loss.outputs() && first.is_multiple_of(outputs);
+        if whole_set && self.read_rows(loss, first, range.clone(), |_, rows| loss.derivatives_of_all(rows, &mut all)) {
+            all.iter_mut().for_each(|(gradient, hessian)| self.weigh_drawn(range.clone(), gradient, hessian));
+        } else {
+            for (output, (gradient, hessian)) in (first..).zip(&mut all) {
+                self.derive(loss, output, batch, true);
+                std::mem::swap(gradient, &mut self.gradient);
+                std::mem::swap(hessian, &mut self.hessian);
             }
         }
-        if bagged && let Some(bag) = &self.bag {
-            for (i, b) in bag[range.clone()].iter().enumerate() {
-                g[i] *= b;
-                h[i] *= b;
-            }
-        }
+        self.of_outputs = all;
         range
     }
 
@@ -261,6 +306,20 @@ impl Shard {
             let n = range.len();
             magnitudes.add_batch(&self.gradient[..n], &self.hessian[..n]);
             magnitudes.add_least(&self.hessian[..n], self.bag.as_ref().map(|bag| &bag[range]));
+        }
+        magnitudes
+    }
+
+    /// Computes what [`Shard::magnitudes`] does of each of the outputs from the first on, which share a tree.
+    pub fn magnitudes_of_outputs(&mut self, loss: &dyn Loss, outputs: (usize, usize), least: bool) -> Vec<Magnitudes> {
+        let mut magnitudes: Vec<Magnitudes> = (0..outputs.1).map(|_| Magnitudes::of_none(least)).collect();
+        for batch in 0..self.batches() {
+            let range = self.derive_outputs(loss, outputs, batch);
+            let n = range.len();
+            for (magnitudes, (gradient, hessian)) in magnitudes.iter_mut().zip(&self.of_outputs) {
+                magnitudes.add_batch(&gradient[..n], &hessian[..n]);
+                magnitudes.add_least(&hessian[..n], self.bag.as_ref().map(|bag| &bag[range.clone()]));
+            }
         }
         magnitudes
     }

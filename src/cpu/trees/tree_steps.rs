@@ -72,6 +72,14 @@ impl CpuTrees<'_> {
         self.completed(Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output, least)))))
     }
 
+    /// Returns the magnitudes of the derivatives of each of the outputs from the first on, which share a tree.
+    fn magnitudes_of_outputs(&self, loss: &dyn Loss, outputs: (usize, usize)) -> Result<Vec<Magnitudes>> {
+        let least = self.row_counts == RowCounts::Presence;
+        let shards = self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes_of_outputs(loss, outputs, least)));
+        let mut shards: Vec<_> = shards.into_iter().map(Vec::into_iter).collect();
+        (0..outputs.1).map(|_| self.completed(Magnitudes::merge(shards.iter_mut().flat_map(Iterator::next).collect()))).collect()
+    }
+
     /// Returns magnitudes with those of the rows of other processes.
     ///
     /// # Errors
@@ -279,7 +287,7 @@ impl TreeSteps for CpuTrees<'_> {
             _ if bodies.is_some() => self.begin_bodies(loss, output, bodies.unwrap_or(&[]))?,
             None => self.gradient_quantizer(loss, output, unit)?,
             Some(rules) => {
-                let each = (0..rules.len()).map(|k| self.magnitudes(loss, output + k)).collect::<Result<Vec<_>>>()?;
+                let each = self.magnitudes_of_outputs(loss, (output, rules.len()))?;
                 let quantizers = GradientQuantizer::alike(&each, self.of.all, unit, self.row_counts.any());
                 let first = quantizers[0].clone();
                 self.shared = Some(SharedTree::new(output, quantizers, rules, unit));

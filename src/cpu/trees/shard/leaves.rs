@@ -2,6 +2,7 @@
 
 use super::{Shard, TreeContext, target_of};
 use crate::trees::gradient_quantizer::{BATCH, GradientQuantizer};
+use crate::trees::lanes::SharedTree;
 use taiga_core::losses::Loss;
 use taiga_core::tree::Tree;
 use taiga_core::tree::steps::NodeId;
@@ -36,43 +37,35 @@ impl Shard {
             self.leaf[tree.output] = leaf;
             return vec![];
         }
-        let mut sums = vec![(0i64, 0i64); leaves.len()];
+        let mut sums = vec![(0i64, 0i64); leaves.len() * tree.shared.map_or(1, SharedTree::outputs)];
         for batch in 0..self.batches() {
-            let range = self.derive(loss, tree.output, batch, true);
+            let range = match tree.shared {
+                None => self.derive(loss, tree.output, batch, true),
+                Some(shared) => self.derive_outputs(loss, (tree.output, shared.outputs()), batch),
+            };
             let n = range.len();
             if self.by_node {
                 leaf[range.clone()].iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
             }
-            tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], &mut sums);
+            let leaf = &leaf[range];
+            match tree.shared {
+                None => tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], leaf, &mut sums),
+                Some(shared) => {
+                    let each = shared.quantizers.iter().zip(&self.of_outputs).zip(sums.chunks_exact_mut(leaves.len()));
+                    each.for_each(|((quantizer, (g, h)), sums)| quantizer.add_to_leaves(&g[..n], &h[..n], leaf, sums));
+                }
+            }
+        }
+        for k in 1..tree.shared.map_or(1, SharedTree::outputs) {
+            self.leaf[tree.output + k].copy_from_slice(&leaf);
         }
         self.leaf[tree.output] = leaf;
         let counts = match self.by_node {
             true => self.count_noted(tree.output, leaves.len()),
             false => leaves.iter().map(|node| self.nodes[*node as usize].len).collect(),
         };
-        if let Some(shared) = tree.shared {
-            sums.extend(self.leaf_sums_of_others(loss, tree.output, &shared.quantizers, leaves.len()));
-        }
         let counts = counts.iter().cycle().map(|n| *n as u64);
         sums.into_iter().zip(counts).collect()
-    }
-
-    /// Sums the derivatives of the outputs behind `first` in the leaves of the tree that they share with it, one output's behind
-    /// the other's.
-    fn leaf_sums_of_others(&mut self, loss: &dyn Loss, first: usize, quantizers: &[GradientQuantizer], leaves: usize) -> Vec<(i64, i64)> {
-        let leaf = std::mem::take(&mut self.leaf[first]);
-        let mut sums = vec![(0i64, 0i64); (quantizers.len() - 1) * leaves];
-        for (k, quantizer) in quantizers.iter().enumerate().skip(1) {
-            let sums = &mut sums[(k - 1) * leaves..k * leaves];
-            for batch in 0..self.batches() {
-                let range = self.derive(loss, first + k, batch, true);
-                let n = range.len();
-                quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], &leaf[range], sums);
-            }
-            self.leaf[first + k].copy_from_slice(&leaf);
-        }
-        self.leaf[first] = leaf;
-        sums
     }
 
     /// Appends the residuals `target - score` of the rows of a node that were drawn, and their

@@ -80,12 +80,18 @@ impl Shard {
         let (first_row, width) = (self.number(batch), shared.lanes.width);
         let (mut scratch, mut range) = ([vec![], vec![]], 0..0);
         let mut words = std::mem::take(&mut self.words);
+        if shared.pairs == 0 {
+            range = self.derive_outputs(loss, (shared.first, shared.outputs()), batch);
+        }
         for k in 0..shared.outputs() {
-            range = match shared.pairs {
-                0 => self.derive(loss, shared.first + k, batch, true),
-                pairs => self.derive_lane(loss, shared.first + k / (2 * pairs), (k % (2 * pairs), pairs), batch),
+            let (gradient, hessian) = match shared.pairs {
+                0 => (&self.of_outputs[k].0, &self.of_outputs[k].1),
+                pairs => {
+                    range = self.derive_lane(loss, shared.first + k / (2 * pairs), (k % (2 * pairs), pairs), batch);
+                    (&self.gradient, &self.hessian)
+                }
             };
-            let derivatives = (&self.gradient[..range.len()], &self.hessian[..range.len()]);
+            let derivatives = (&gradient[..range.len()], &hessian[..range.len()]);
             let own = &mut words[range.start * width..range.end * width];
             shared.pack(k, derivatives, (tree.rounding, first_row), &mut scratch, own);
         }
