@@ -82,6 +82,14 @@ impl<'a> FeatureChoice<'a> {
         FeatureChoice { params, tree, noise, drawn, first: features.open_features().len(), weights: None }
     }
 
+    /// Returns the features that were open at the tree's start and not drawn for it.
+    fn left_out<S: ?Sized>(&self, features: &dyn Features<S>) -> Vec<u32> {
+        let Some(drawn) = &self.drawn else { return vec![] };
+        let mut left_out: Vec<u32> = features.open_features().iter().copied().filter(|f| drawn.binary_search(f).is_err()).collect();
+        left_out.sort_unstable();
+        left_out
+    }
+
     /// Returns the features drawn for a level; those that came into being in this tree are among them.
     fn level<S: ?Sized>(&self, depth: u32, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
@@ -217,6 +225,10 @@ pub fn grow<S: GrowSteps + ?Sized>(
     let random = Random::new(params.seed, Purpose::NodeDraws, begun.tree);
     let root = GrowingNode { id: 0, sums: begun.sums, depth: 0, inherited, random, path: vec![] };
     let choice = FeatureChoice::new(params, features, begun);
+    let left_out = choice.left_out(features);
+    if !left_out.is_empty() {
+        steps.leave_out(&left_out);
+    }
     let mut growth =
         Growth { steps, params, rules, features, choice, used: vec![], next: 1, least_gain, gains: GainUnit::default(), interrupted };
     let (tree, leaves) = match params.policy {

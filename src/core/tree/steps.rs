@@ -90,6 +90,11 @@ pub struct Speculation {
 
 /// A device's share of growing one tree: searching its nodes, and dividing them.
 pub trait GrowSteps {
+    /// Tells that no node of the tree that has begun will be searched for splits by these features, which are in the order of their numbers.
+    fn leave_out(&mut self, features: &[u32]) {
+        let _ = features;
+    }
+
     /// Finds the best split of each node by itself, and the sums of its left child.
     ///
     /// # Errors

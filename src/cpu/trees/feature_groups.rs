@@ -6,7 +6,7 @@ use super::NO_SLOT;
 use super::feature_share::{FeatureShare, Pending};
 use super::needed::of_histogram;
 use std::ops::Range;
-use std::sync::RwLock;
+use std::sync::{PoisonError, RwLock};
 use taiga_core::collective::Collective;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::quantize::CodedFeature;
@@ -86,6 +86,7 @@ impl Group {
         self.slots.clear();
         self.pending.clear();
         self.used_slots = 0;
+        self.shares.iter_mut().for_each(|share| share.get_mut().unwrap_or_else(PoisonError::into_inner).begin_tree());
     }
 
     /// Returns the slot of a node's histogram.

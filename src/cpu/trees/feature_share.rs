@@ -63,6 +63,8 @@ pub struct FeatureShare {
     counted: bool,
     /// How rows are counted in the tree that grows.
     pub(super) counts: Counts,
+    /// The features, by their place among those with columns, whose histograms nobody asks for in the tree that grows.
+    left_out: Vec<bool>,
     /// Whether a slot holds packed bins, in the room of the gradients.
     packed: Vec<bool>,
     slots: Vec<i64>,
@@ -232,8 +234,24 @@ impl FeatureShare {
             slot_size,
             counted,
             counts: Counts::None,
+            left_out: vec![],
             packed: vec![],
             slots: vec![],
+        }
+    }
+
+    /// Begins a tree: all features' histograms may be asked for.
+    pub fn begin_tree(&mut self) {
+        self.left_out.clear();
+    }
+
+    /// Keeps no histograms of these features, which are in the order of their numbers, until the next tree. The first feature's stay: nodes' sums are
+    /// read in them.
+    pub fn leave_out(&mut self, features: &[u32]) {
+        let of_columns = &self.features[..self.columns.len()];
+        self.left_out = of_columns.iter().map(|f| features.binary_search(&(*f as u32)).is_ok()).collect();
+        if let Some(first) = self.left_out.first_mut() {
+            *first = false;
         }
     }
 
@@ -429,11 +447,11 @@ impl FeatureShare {
         Some(self.at_place(place, k).total(range))
     }
 
-    /// Merges the pending histograms of the share's feature `k`, where it has a column. The flags: whether each parent was
+    /// Merges the pending histograms of the share's feature `k`, where it has a column and is not left out. The flags: whether each parent was
     /// packed.
     #[inline(always)]
     pub(super) fn merge_pending(&mut self, k: usize, (merge, packed): (&Merge<'_>, &[bool])) {
-        if k < self.columns.len() {
+        if k < self.columns.len() && !self.left_out.get(k).is_some_and(|left_out| *left_out) {
             for (p, packed) in merge.pending.iter().zip(packed) {
                 self.merge_feature(k, p, (merge, *packed));
             }

@@ -178,6 +178,12 @@ fn places<'s>(nodes: &[SearchNode], group: &Group, index: usize, shard: &'s Shar
 }
 
 impl GrowSteps for CpuTrees<'_> {
+    fn leave_out(&mut self, features: &[u32]) {
+        for share in self.groups.iter().filter(|group| group.open).flat_map(|group| &group.shares) {
+            write(share).leave_out(features);
+        }
+    }
+
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         if self.searches_sorted_rows(nodes) {
             let found = self.pool.step(|t| write(&self.shards[t]).find_splits(nodes, rules, &self.groups, &self.features));
