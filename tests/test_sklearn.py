@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -374,6 +375,22 @@ def test_keys_of_training_rows_beside_held_out_ones(cls: Any, x: np.ndarray, fla
     ]
     assert models[0] == models[1]
     assert models[0].history.height > 0
+
+
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS, GbdtRanker])
+def test_a_fit_goes_on_from_its_snapshot(
+    cls: Any, x: np.ndarray, kind: np.ndarray, number: np.ndarray, tmp_path: Path
+) -> None:
+    """It is that of the rows and the parameters, and of a longer fit."""
+    y = kind if is_classifier(cls()) else np.abs(number).round() if cls is GbdtRanker else number
+    kept: dict[str, Any] = {"snapshot": tmp_path / "fit.snapshot", "snapshot_every": 3}
+    assert small(cls).fit(x, y, **kept).model_ == small(cls).fit(x, y).model_
+    assert kept["snapshot"].exists()
+    if cls is not SparseLogisticRegression:
+        longer = {"trees" if cls in (ForestClassifier, ForestRegressor) else "rounds": 12}
+        assert cls(**longer).fit(x, y, **kept).model_ == cls(**longer).fit(x, y).model_
+    with pytest.raises(ValueError, match="parameter `snapshot`: it is of a fit of other rows, or with"):
+        small(cls).fit(x[:-1], y[:-1], **kept)
 
 
 @pytest.mark.skipif(not hasattr(pl.LazyFrame, "collect_batches"), reason="Polars has no collect_batches")

@@ -13,6 +13,8 @@ from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
 from polars_taiga.sklearn._docs import documented
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import numpy as np
 
     from polars_taiga.collective import Collective
@@ -35,15 +37,16 @@ class _Forest(Learner):
         row_key: Any,
         collective: Collective | None,
         batches: Any,
+        **kept: Any,
     ) -> None:
-        """Fit the model."""
+        """Fit the model; `kept`: where the state of the fit is kept, and how often."""
         given = {"row_key": row_key}
         table, features, roles = self._table(X, y, sample_weight, given=given, batches=batches, collective=collective)
         target = roles.pop("target")
         params = {**self._params(), "criterion": self._criterion()}
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
         how: dict[str, Any] = {**roles, **params}
-        how.update(batches=batches, collective=collective)
+        how.update(batches=batches, collective=collective, **kept)
         self._fit_by(fit_forest, table, target, cs.by_name(*features), **how)
 
     def _criterion(self) -> str:
@@ -139,6 +142,8 @@ class ForestClassifier(Classifier, _Forest):
         row_key: Any = None,
         collective: Collective | None = None,
         batches: bool | int | Literal["auto"] = False,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
     ) -> ForestClassifier:
         """Fit the model.
 
@@ -161,6 +166,11 @@ class ForestClassifier(Classifier, _Forest):
             Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_forest` does: `True`, `"auto"`, or a
             number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
             rows are counted by a query of their own. Not beside `row_key` and `collective`.
+        snapshot
+            A file that keeps the state of the fit, which the same call goes on from after a failure, as `tg.fit_forest`
+            says.
+        snapshot_every
+            After how many trees it is written; default 100.
 
         Returns
         -------
@@ -172,7 +182,8 @@ class ForestClassifier(Classifier, _Forest):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, row_key, collective, batches)
+        kept = {"snapshot": snapshot, "snapshot_every": snapshot_every}
+        self._fitted(X, y, sample_weight, row_key, collective, batches, **kept)
         return self
 
     def _criterion(self) -> str:
@@ -252,6 +263,8 @@ class ForestRegressor(Regressor, _Forest):
         row_key: Any = None,
         collective: Collective | None = None,
         batches: bool | int | Literal["auto"] = False,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
     ) -> ForestRegressor:
         """Fit the model.
 
@@ -273,6 +286,11 @@ class ForestRegressor(Regressor, _Forest):
             Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_forest` does: `True`, `"auto"`, or a
             number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
             rows are counted by a query of their own. Not beside `row_key` and `collective`.
+        snapshot
+            A file that keeps the state of the fit, which the same call goes on from after a failure, as `tg.fit_forest`
+            says.
+        snapshot_every
+            After how many trees it is written; default 100.
 
         Returns
         -------
@@ -284,7 +302,8 @@ class ForestRegressor(Regressor, _Forest):
         ValueError, TypeError
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
-        self._fitted(X, y, sample_weight, row_key, collective, batches)
+        kept = {"snapshot": snapshot, "snapshot_every": snapshot_every}
+        self._fitted(X, y, sample_weight, row_key, collective, batches, **kept)
         return self
 
     def _criterion(self) -> str:

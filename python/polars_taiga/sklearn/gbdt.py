@@ -13,6 +13,8 @@ from polars_taiga.sklearn._base import Classifier, Learner, Regressor, shares
 from polars_taiga.sklearn._docs import documented
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import numpy as np
 
     from polars_taiga._callback import Callback
@@ -212,6 +214,8 @@ class GbdtClassifier(Classifier, Gbdt):
         row_key: Any = None,
         collective: Collective | None = None,
         batches: bool | int | Literal["auto"] = False,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtClassifier:
@@ -246,6 +250,11 @@ class GbdtClassifier(Classifier, Gbdt):
             Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_gbdt` does: `True`, `"auto"`, or a
             number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
             rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
+        snapshot
+            A file that keeps the state of the fit, which the same call goes on from after a failure, as `tg.fit_gbdt`
+            says.
+        snapshot_every
+            After how many rounds it is written; default 100.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -263,6 +272,7 @@ class GbdtClassifier(Classifier, Gbdt):
         """
         given = {"order_by": order_by, "row_key": row_key}
         training = {"init_model": init_model, "callback": callback, "collective": collective}
+        training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self
 
@@ -458,6 +468,8 @@ class GbdtRegressor(Regressor, Gbdt):
         row_key: Any = None,
         collective: Collective | None = None,
         batches: bool | int | Literal["auto"] = False,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtRegressor:
@@ -489,6 +501,11 @@ class GbdtRegressor(Regressor, Gbdt):
             Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_gbdt` does: `True`, `"auto"`, or a
             number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
             rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
+        snapshot
+            A file that keeps the state of the fit, which the same call goes on from after a failure, as `tg.fit_gbdt`
+            says.
+        snapshot_every
+            After how many rounds it is written; default 100.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -506,6 +523,7 @@ class GbdtRegressor(Regressor, Gbdt):
         """
         given = {"order_by": order_by, "row_key": row_key}
         training = {"init_model": init_model, "callback": callback, "collective": collective}
+        training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self
 

@@ -17,6 +17,8 @@ from polars_taiga.sklearn._base import Classifier, Learner
 from polars_taiga.sklearn._docs import documented
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from polars_taiga.collective import Collective
 
 __all__ = ["SparseLogisticRegression"]
@@ -125,6 +127,8 @@ class SparseLogisticRegression(Classifier, Learner):
         row_key: Any = None,
         collective: Collective | None = None,
         batches: bool | int | Literal["auto"] = False,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 1,
     ) -> SparseLogisticRegression:
         """Fit the model.
 
@@ -151,6 +155,11 @@ class SparseLogisticRegression(Classifier, Learner):
             Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_sparse_lr` does: `True`, `"auto"` or
             a number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
             rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
+        snapshot
+            A file that keeps the state of the fit, which the same call goes on from after a failure, as
+            `tg.fit_sparse_lr` says.
+        snapshot_every
+            After how many passes it is written; default 1.
 
         Returns
         -------
@@ -177,7 +186,7 @@ class SparseLogisticRegression(Classifier, Learner):
         dense = [name for name in columns if name not in lists.values()]
         # By a selector: in `pl.col` a name like "^x$" would be a pattern.
         own = {**lists, **({"dense": cs.by_name(*dense)} if dense else {})}
-        how: dict[str, Any] = {**own, **roles, **params}
+        how: dict[str, Any] = {**own, **roles, **params, "snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fit_by(fit_sparse_lr, table, target, batches=batches, collective=collective, **how)
         self.intercept_ = np.asarray(self.model_.intercepts)
         self._set_coefficients()

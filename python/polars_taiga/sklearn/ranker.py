@@ -14,6 +14,8 @@ from polars_taiga.sklearn._docs import documented
 from polars_taiga.sklearn.gbdt import EARLY_STOPPING, RANKING, Gbdt
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     from polars_taiga._callback import Callback
     from polars_taiga.collective import Collective
     from polars_taiga.gbdt import Ctr, Metrics
@@ -152,6 +154,8 @@ class GbdtRanker(Gbdt):
         row_key: Any = None,
         collective: Collective | None = None,
         batches: bool | int | Literal["auto"] = False,
+        snapshot: str | PathLike[str] | None = None,
+        snapshot_every: int = 100,
         init_model: Model | bytes | None = None,
         callback: Callback | None = None,
     ) -> GbdtRanker:
@@ -187,6 +191,11 @@ class GbdtRanker(Gbdt):
             Whether `X`, a `LazyFrame`, is read in batches, as `LazyFrame.taiga.fit_gbdt` does: `True`, `"auto"`, or a
             number of rows. It is never in memory as a whole then; `y` and whatever else is given of the rows is. Its
             rows are counted by a query of their own. Not beside `eval_set`, `row_key` and `collective`.
+        snapshot
+            A file that keeps the state of the fit, which the same call goes on from after a failure, as `tg.fit_gbdt`
+            says.
+        snapshot_every
+            After how many rounds it is written; default 100.
         init_model
             A model whose trees come first, as `tg.fit_gbdt` takes it; `rounds` are then further ones.
         callback
@@ -204,6 +213,7 @@ class GbdtRanker(Gbdt):
         """
         given = {"position": position, "order_by": order_by, "row_key": row_key}
         training = {"init_model": init_model, "callback": callback, "collective": collective}
+        training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, group, eval_set, given, batches, **training)
         return self
 
