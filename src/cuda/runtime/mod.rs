@@ -8,6 +8,7 @@ pub mod error;
 mod fingerprint;
 pub mod layouts;
 pub mod memory;
+pub mod nccl;
 pub mod peers;
 pub mod queue;
 pub mod shard_threads;

@@ -1,8 +1,8 @@
 //! Adds up what shards of a fit's rows have summed, each on a GPU. Twin of `kernels/trees/all_reduce.cuh`.
 //!
 //! Where GPUs read each other's memory, histograms are added there, behind barriers of the GPUs' own, so that the host waits for nothing.
-//! Else, and where a shard is elsewhere, they go through the host. What is rare, or few numbers that the host reads anyway, goes through the
-//! host too.
+//! Else, and where a shard is elsewhere, they go through the host, and when much has gone that way, by NCCL where it is there. What is rare, or few
+//! numbers that the host reads anyway, goes through the host too.
 //!
 //! A GPU may wait for others' launches, and the driver, where it allocates, for a GPU. So between the first and the last launch of a tree
 //! that grows whole, or of one sum, nothing is allocated: the shards' threads meet before, and behind a single sum ([`Rendezvous`]).
@@ -12,9 +12,11 @@ use super::buffers::Buffer;
 use super::layouts::{AllReduce, DeviceGroup, HistogramJob, LeafReduce, LeafValues, QuantizerReduce, TreeStart};
 use super::rendezvous::{Addresses, Rendezvous};
 use crate::runtime::Queue;
+use crate::runtime::nccl::Communicator;
 use crate::{follow, grid};
 use std::ops::Range;
 use std::sync::Arc;
+use taiga_core::collective::Collective;
 use taiga_core::error::Result;
 
 /// The most GPUs of a fit.
@@ -32,6 +34,49 @@ pub(super) const REDUCE_THREADS: u32 = 512;
 
 /// Blocks that wait for other GPUs, at most, where another shard's on the same GPU are to have room.
 pub(super) const MOST_BLOCKS: u32 = 48;
+
+/// Bytes that go through the host before a communicator is made: that takes as long.
+const MANY_BYTES: usize = 1 << 30;
+
+/// How shards' histograms are added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exchange {
+    /// By loads from each other's memory where GPUs can, and by what is fastest where they can't.
+    Any,
+    /// For tests: as if they could not, by NCCL from the beginning.
+    Nccl,
+    /// For tests: as if they could not, and without NCCL.
+    Host,
+}
+
+/// How histograms are added that lie in memory which this GPU does not read.
+pub enum FarSums {
+    /// Through the host.
+    Host,
+    /// The same, until so many bytes more have gone through it.
+    HostAtFirst(usize),
+    Nccl(Communicator),
+}
+
+impl FarSums {
+    pub fn new(exchange: Exchange) -> FarSums {
+        match exchange {
+            Exchange::Any => FarSums::HostAtFirst(MANY_BYTES),
+            Exchange::Nccl => FarSums::HostAtFirst(0),
+            Exchange::Host => FarSums::Host,
+        }
+    }
+
+    /// Changes the way when it is time; to be called in all shards at once, before so many bytes are added.
+    fn before(&mut self, bytes: usize, queue: &Queue, between: &dyn Collective) -> Result<()> {
+        match self {
+            FarSums::HostAtFirst(left) if *left >= bytes.max(1) => *left -= bytes,
+            FarSums::HostAtFirst(_) => *self = Communicator::connect(queue, between)?.map_or(FarSums::Host, FarSums::Nccl),
+            FarSums::Host | FarSums::Nccl(_) => {}
+        }
+        Ok(())
+    }
+}
 
 /// What a GPU knows of the others of a fit, which read its memory as it reads theirs.
 pub struct Peers {
@@ -200,7 +245,7 @@ impl CudaTrees<'_> {
         slots.sort_unstable();
         let runs = slots.chunk_by(|a, b| a + 1 == *b).map(|run| self.groups[group].span(run[0]..run[0] + run.len()));
         let runs: Vec<Range<usize>> = runs.filter(|run| !run.is_empty()).collect();
-        let Some(peers) = &self.peers else { return self.sum_on_host(group, &runs) };
+        let Some(peers) = &self.peers else { return self.sum_from_afar(group, &runs) };
         let own = [self.groups[group].address(), 0, 0, 0];
         let [numbers, ..] = peers.rendezvous.exchange(peers.group.rank as usize, own)?;
         let begin = TreeStart::default();
@@ -208,9 +253,15 @@ impl CudaTrees<'_> {
         self.meet()
     }
 
-    /// The same through the host.
-    fn sum_on_host(&mut self, group: usize, runs: &[Range<usize>]) -> Result<()> {
+    /// The same where others' memory can't be read.
+    fn sum_from_afar(&mut self, group: usize, runs: &[Range<usize>]) -> Result<()> {
         let Some(histograms) = self.groups[group].histograms() else { return Ok(()) };
+        self.far_sums.before(runs.iter().map(|run| 8 * run.len()).sum(), &self.queue, self.of.collective)?;
+        if let FarSums::Nccl(nccl) = &self.far_sums {
+            let numbers: Vec<(u64, usize)> = runs.iter().map(|run| (histograms.address + 8 * run.start as u64, run.len())).collect();
+            // SAFETY: each run is a part of the histograms, and all shards have summed the same slots.
+            return unsafe { nccl.sum(&self.queue, self.of.collective, &numbers) };
+        }
         for run in runs {
             let mut part = histograms.slice.slice_mut(run.clone());
             let mut numbers = self.queue.read(&part)?;

@@ -54,7 +54,7 @@ pub mod small_tables;
 mod sparse_features;
 mod spread;
 
-use self::all_reduce::Peers;
+use self::all_reduce::{Exchange, FarSums, Peers};
 use self::buffers::{Buffer, Kernels};
 use self::bundling::Bundles;
 use self::ctr_maker::CtrMaker;
@@ -112,6 +112,7 @@ pub struct CudaTrees<'a> {
     /// The rows that these are of all, and where others are on GPUs whose memory this one reads, these.
     of: RowShard<'a>,
     peers: Option<Peers>,
+    far_sums: FarSums,
     /// The rows of nodes: `{row, packed gradient}` in one of two lists.
     lists: [Buffer<u64>; 2],
     /// The same as records, codes and all, for trees that grow whole on the device.
@@ -219,6 +220,18 @@ impl<'a> CudaTrees<'a> {
         most_nodes: usize,
         interrupted: &(dyn Fn() -> bool + Sync),
     ) -> Result<Self> {
+        CudaTrees::among(Exchange::Any, number, pool, data, most_nodes, interrupted)
+    }
+
+    /// The same, where histograms of shards are added in this way.
+    fn among(
+        exchange: Exchange,
+        number: Option<u32>,
+        pool: &ThreadPool,
+        data: TrainingData<'a>,
+        most_nodes: usize,
+        interrupted: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Self> {
         let gpu = Gpu::get(number)?;
         let queue = Queue::new(gpu)?;
         let planned = CudaTrees::plan(pool, &data, interrupted)?;
@@ -251,6 +264,7 @@ impl<'a> CudaTrees<'a> {
             columns: 0,
             of: data.shard,
             peers: None,
+            far_sums: FarSums::new(exchange),
             host: leaf_sums::HostRows::new(data),
             data: row_data,
             quantizer: None,

@@ -3,6 +3,7 @@
 //! same tree; where rows lie in several processes, by these through their collective.
 
 use super::CudaTrees;
+pub use super::all_reduce::Exchange;
 use super::all_reduce::{AbortSwitch, MOST_DEVICES};
 use super::gradient_quantizer::BATCH;
 use super::rendezvous::Rendezvous;
@@ -123,15 +124,15 @@ pub fn with_several(
     interrupted: &(dyn Fn() -> bool + Sync),
     body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
 ) -> Result<()> {
-    with_shards(numbers, false, pool, data, most_nodes, interrupted, body)
+    with_shards(numbers, Exchange::Any, pool, data, most_nodes, interrupted, body)
 }
 
-/// For tests: the same, where a number may stand twice, so that a GPU has several shards of the rows; `through_host`: as if GPUs did not
-/// read each other's memory.
+/// For tests: the same, where a number may stand twice, so that a GPU has several shards of the rows, and histograms are added in the way that is
+/// asked for.
 #[doc(hidden)]
 pub fn with_shards(
     numbers: &[Option<u32>],
-    through_host: bool,
+    exchange: Exchange,
     pool: &ThreadPool,
     mut data: TrainingData<'_>,
     most_nodes: usize,
@@ -147,11 +148,11 @@ pub fn with_shards(
         if !of.is_whole() {
             data.groups = groups_of(&data, of.first..of.first + data.target.len());
         }
-        return body(&mut CudaTrees::new(Some(gpus[0].number()), pool, data, most_nodes, interrupted)?);
+        return body(&mut CudaTrees::among(exchange, Some(gpus[0].number()), pool, data, most_nodes, interrupted)?);
     }
-    let direct = !through_host && of.is_whole();
-    let _taken = if direct { Some(peers::take(&gpus, interrupted)?) } else { None };
-    let are_connected = direct && peers::connect(&gpus)?;
+    // GPUs of several processes are not taken: two of these might take theirs in turn, and wait for each other.
+    let _taken = if of.is_whole() && exchange != Exchange::Host { Some(peers::take(&gpus, interrupted)?) } else { None };
+    let are_connected = of.is_whole() && exchange == Exchange::Any && peers::connect(&gpus)?;
     let apart = (1..gpus.len()).all(|k| gpus[..k].iter().all(|gpu| gpu.number() != gpus[k].number()));
     let rendezvous = Arc::new(Rendezvous::new(gpus.len()));
     let ends = shard_ends(gpus.len());
@@ -169,7 +170,7 @@ pub fn with_shards(
     let threads = DriverThreads::new(gpus.len(), pool.size().div_ceil(gpus.len()))?;
     let make = |rank: usize| {
         let data = lock(&shards[rank]).take().ok_or_else(|| Error::Data("a shard of rows is made once".into()))?;
-        let mut trees = CudaTrees::new(Some(gpus[rank].number()), pool, data, most_nodes, interrupted)?;
+        let mut trees = CudaTrees::among(exchange, Some(gpus[rank].number()), pool, data, most_nodes, interrupted)?;
         let switch = if are_connected { Some(trees.connect(rank, apart, rendezvous.clone())?) } else { None };
         Ok((trees, switch))
     };

@@ -2,6 +2,8 @@
 
 use taiga_engine::cuda::forest::grow;
 use taiga_engine::cuda::linear::with_passes;
+use taiga_engine::cuda::runtime::nccl;
+pub use taiga_engine::cuda::trees::several_gpus::Exchange;
 use taiga_engine::cuda::trees::several_gpus::with_shards;
 use taiga_engine::dataset::{Monitor, Quiet};
 use taiga_engine::device::{Chosen, Place, device_info};
@@ -17,11 +19,11 @@ use taiga_engine::learners::linear::steps::{LinearDevices, On, Task};
 use taiga_engine::parallel::thread_pool::ThreadPool;
 use taiga_engine::{Error, Result};
 
-/// GPUs that have a shard of the rows each, by number; through the host where they are not to read each other's memory.
+/// GPUs that have a shard of the rows each, by number, and how histograms are added.
 #[derive(Debug)]
 pub struct Shards {
     pub gpus: Vec<Option<u32>>,
-    pub through_host: bool,
+    pub exchange: Exchange,
 }
 
 impl TreeDevices for Shards {
@@ -38,7 +40,7 @@ impl TreeDevices for Shards {
         body: &mut dyn FnMut(&mut dyn TreeSteps) -> Result<()>,
     ) -> Result<()> {
         let interrupted = || monitor.interrupted();
-        with_shards(&self.gpus, self.through_host, pool, data, extent.most_nodes, &interrupted, body)
+        with_shards(&self.gpus, self.exchange, pool, data, extent.most_nodes, &interrupted, body)
     }
 }
 
@@ -87,7 +89,8 @@ impl LinearDevices for PassShares {
     }
 }
 
-/// Two and three shards on one GPU, what GPUs there are (two of them both ways, and all), and two shards through the host.
+/// Two and three shards on one GPU, what GPUs there are (two of them both ways, and all), two shards through the host, and where there are two GPUs
+/// and NCCL, two by that.
 pub fn shards() -> Vec<Shards> {
     let there = device_info().devices.len() as u32;
     let mut sets = vec![vec![0, 0], vec![0, 0, 0]];
@@ -97,6 +100,11 @@ pub fn shards() -> Vec<Shards> {
     if there > 2 {
         sets.push((0..there).collect());
     }
-    let of = |gpus: Vec<u32>| Shards { gpus: gpus.into_iter().map(Some).collect(), through_host: false };
-    sets.into_iter().map(of).chain([Shards { gpus: vec![Some(0); 2], through_host: true }]).collect()
+    let of = |gpus: Vec<u32>, exchange| Shards { gpus: gpus.into_iter().map(Some).collect(), exchange };
+    let mut all: Vec<Shards> = sets.into_iter().map(|gpus| of(gpus, Exchange::Any)).collect();
+    all.push(of(vec![0, 0], Exchange::Host));
+    if there > 1 && nccl::is_there() {
+        all.push(of(vec![0, 1], Exchange::Nccl));
+    }
+    all
 }

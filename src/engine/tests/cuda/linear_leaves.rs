@@ -10,7 +10,7 @@ use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_with};
 use taiga_testing::contract::table;
 use taiga_testing::devices::{assert_same, both, compare};
-use taiga_testing::gpu::shards::Shards;
+use taiga_testing::gpu::shards::{Exchange, Shards};
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::random_fits::{RandomFit, cases};
 use taiga_testing::together::{at_all_ends, deal, own_columns};
@@ -131,7 +131,7 @@ fn linear_leaves_on_the_gpus_of_several_processes() {
         for world in [2, 3] {
             let ends = deal(input.target.rows(), world, &mut Dice::new(seed * 3 + world as u64));
             for made in at_all_ends(local(world), &ends, |own| {
-                let gpus = Shards { gpus: vec![Some(0); 1 + (seed as usize + own.collective.rank()) % 2], through_host: true };
+                let gpus = Shards { gpus: vec![Some(0); 1 + (seed as usize + own.collective.rank()) % 2], exchange: Exchange::Host };
                 let input = input.with_features(own_columns(&input.features, &own.range()));
                 core::fit_with(&input, &on("cuda"), &FitOptions { own: Some(own), ..FitOptions::default() }, &gpus, &Quiet)
             }) {

@@ -13,7 +13,7 @@ use taiga_engine::learners::{forest, linear};
 use taiga_testing::continued::{Kept, longer};
 use taiga_testing::contract::table;
 use taiga_testing::forest::{awkward_table, input as forest_input, params as forest_params};
-use taiga_testing::gpu::shards::{PassShares, Shards, TreeShares};
+use taiga_testing::gpu::shards::{Exchange, PassShares, Shards, TreeShares};
 use taiga_testing::gpu::{gpu, say};
 use taiga_testing::linear::{drawn as drawn_linear, of_own, params as linear_params};
 use taiga_testing::random_fits::{RandomFit, cases};
@@ -22,7 +22,7 @@ use taiga_testing::{Dice, params_with};
 
 /// GPUs of a process, as many as another: the first one several times.
 fn gpus(count: usize) -> Shards {
-    Shards { gpus: vec![Some(0); count], through_host: true }
+    Shards { gpus: vec![Some(0); count], exchange: Exchange::Host }
 }
 
 /// Fits as one of the processes, on so many GPUs.
