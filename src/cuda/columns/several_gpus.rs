@@ -4,7 +4,7 @@
 //! extremes, counts   of each share ─► the widest; added up
 //! sums of weights    share 0 ─► share 1 ─► …   each adds its blocks of rows, in their order, to the sums of those before
 //! codes, encode      a row's are its own
-//! kfold, loo, full   the sums of each share's cells ─► through the host to all others ─► values of each share's rows
+//! kfold, loo, full   the sums of each share's cells ─► read by all others (or through the host) ─► values of each share's rows
 //! ```
 //!
 //! An ordered encoding, borders and numbers of combinations are made of all rows in one order: they are no work to share.
@@ -18,6 +18,7 @@ use super::target_encode::{self, check_room, most_near, number};
 use crate::runtime::column::{DeviceColumn, bytes_of_mut};
 use crate::runtime::device::Gpu;
 use crate::runtime::driver_threads::DriverThreads;
+use crate::runtime::peers;
 use crate::runtime::queue::Queue;
 use crate::runtime::shard_threads::{self, ShardEnd, deal, lock, shard_ends};
 use cudarc::driver::CudaSlice;
@@ -42,6 +43,8 @@ use taiga_core::stats::{self as core_stats, Histogram, Histogram2d, Histogram2dP
 /// Several GPUs for one call of a verb or several.
 pub struct SharedColumns {
     gpus: Vec<CudaColumns>,
+    /// Whether they read each other's memory.
+    are_connected: bool,
 }
 
 /// A column's rows of each share.
@@ -89,7 +92,14 @@ impl SharedColumns {
     /// # Errors
     /// [`Error::Device`].
     pub fn new(gpus: &[&'static Gpu]) -> Result<Self> {
-        Ok(SharedColumns { gpus: gpus.iter().map(|gpu| CudaColumns::new(gpu)).collect::<Result<_>>()? })
+        let are_connected = peers::connect(gpus)?;
+        Ok(SharedColumns { gpus: gpus.iter().map(|gpu| CudaColumns::new(gpu)).collect::<Result<_>>()?, are_connected })
+    }
+
+    /// For tests: as if GPUs did not read each other's memory.
+    #[doc(hidden)]
+    pub fn through_host(self) -> Self {
+        SharedColumns { are_connected: false, ..self }
     }
 
     /// Returns the rows of each share; fewer than two blocks go to the first GPU.
@@ -120,7 +130,7 @@ impl SharedColumns {
             let own = rows[rank].clone();
             check_room(queue, own.len(), 0)?;
             let codes = codes(queue, own.clone())?;
-            let values = target_encode::encode(queue, &codes, &prepared, &Share::of(own, all, end), plan, params)?;
+            let values = target_encode::encode(queue, &codes, &prepared, &Share::of(own, all, end, self.are_connected), plan, params)?;
             let mut parts = lock(&parts[rank]);
             values.iter().zip(parts.iter_mut()).try_for_each(|(values, part)| queue.download(values, bytes_of_mut(part)))
         })?;
@@ -231,7 +241,7 @@ impl ColumnSteps for SharedColumns {
         }
         let prepared = Prepared::new(input.target, input.weight, params);
         let shares = self.each(rows.len(), |rank, queue, end| {
-            let share = Share::of(rows[rank].clone(), input.codes.len(), end);
+            let share = Share::of(rows[rank].clone(), input.codes.len(), end, self.are_connected);
             target_encode::values_of_categories(queue, input, &prepared, &share, params)
         })?;
         Ok(shares.into_iter().next().unwrap_or_default())

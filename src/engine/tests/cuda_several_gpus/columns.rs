@@ -19,20 +19,21 @@ use taiga_engine::encoding::target::{
 use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams, HistogramParams};
-use taiga_testing::gpu::shards::shards;
+use taiga_testing::gpu::shards::{Exchange, Shards, shards};
 use taiga_testing::gpu::{gpu, patterns, say};
 use taiga_testing::rows::TextRows;
 
 /// Fewer rows than a share has, and uneven shares of whole blocks.
 const ROWS: [usize; 6] = [0, 5, BLOCK, 2 * BLOCK + 1, 4 * BLOCK, 300_001];
 
-/// GPUs that share rows, one GPU several times too.
+/// GPUs that share rows, one GPU several times too, and two shares through the host.
 fn sets() -> Vec<(String, SharedColumns)> {
-    let open = |gpus: Vec<Option<u32>>| {
-        let opened: Vec<_> = gpus.iter().map(|number| cuda::Gpu::get(*number).expect("a GPU")).collect();
-        (format!("{gpus:?}"), SharedColumns::new(&opened).expect("queues"))
+    let open = |set: Shards| {
+        let opened: Vec<_> = set.gpus.iter().map(|number| cuda::Gpu::get(*number).expect("a GPU")).collect();
+        let columns = SharedColumns::new(&opened).expect("queues");
+        (format!("{set:?}"), if set.exchange == Exchange::Host { columns.through_host() } else { columns })
     };
-    shards().into_iter().filter(|set| !set.through_host).map(|set| open(set.gpus)).collect()
+    shards().into_iter().filter(|set| set.exchange != Exchange::Nccl).map(open).collect()
 }
 
 fn on_cpu<R>(work: impl FnOnce(&dyn ColumnSteps) -> taiga_engine::Result<R>) -> taiga_engine::Result<R> {
