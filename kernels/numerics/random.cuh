@@ -23,6 +23,9 @@ struct Random {
     __device__ __forceinline__ Random(uint64_t seed, uint64_t purpose, uint64_t stream)
         : key(mix64(mix64(mix64(seed + GOLDEN) ^ (purpose * GOLDEN)) ^ ((stream + 1) * GOLDEN))) {}
 
+    // The numbers by which the derivatives of a tree's rows are rounded, whatever the fit's seed is.
+    static __device__ __forceinline__ Random rounding(uint64_t tree) { return Random(0, 2, tree); }
+
     // 64 random bits.
     __device__ __forceinline__ uint64_t u64(uint64_t index) const { return mix64(key + index * GOLDEN); }
 

@@ -232,10 +232,10 @@ __device__ __forceinline__ uint32_t first_plane(const GradientQuantizer& e, Deri
 // Rounds the derivatives of all rows: `packed_gradients`, and where they are wide `hessians`, by row. Where
 // rows were drawn, those drawn become the root's list, where there is one, in whatever order.
 extern "C" __global__ void __launch_bounds__(256)
-    tree_round(const __grid_constant__ LossRows r, const GradientQuantizer* quantizer, uint64_t seed, uint64_t tree, uint32_t* packed_gradients,
+    tree_round(const __grid_constant__ LossRows r, const GradientQuantizer* quantizer, uint64_t tree, uint32_t* packed_gradients,
                uint32_t* hessians, uint2* list, NodeRows* root) {
     const GradientQuantizer e = *quantizer;
-    const Random random(seed, 2, tree);
+    const Random random = Random::rounding(tree);
     const float* scores = r.scores + r.output * r.rows;
     for (uint64_t base = blockIdx.x * 256ull; base < r.rows; base += gridDim.x * 256ull) {
         uint64_t row = base + threadIdx.x;

@@ -59,14 +59,14 @@ constexpr uint32_t ROOT_THREADS = 640;
 
 // Block b takes rows b * piece on; its bins are empty before.
 template <bool GUESS>
-__device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h, const GradientQuantizer& e, const RootGuess& guess, uint64_t seed, uint64_t tree,
+__device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h, const GradientQuantizer& e, const RootGuess& guess, uint64_t tree,
                                          uint32_t* packed_gradients, uint32_t slot, uint32_t piece) {
     // The components of the packed gradients of each warp's rows.
     __shared__ uint4 uppers[ROOT_THREADS / 32][8], lowers[ROOT_THREADS / 32][8];
     uint32_t* own_upper = reinterpret_cast<uint32_t*>(uppers[threadIdx.x / 32]);
     uint32_t* own_lower = reinterpret_cast<uint32_t*>(lowers[threadIdx.x / 32]);
     uint32_t* shared = reinterpret_cast<uint32_t*>(memory);
-    const Random random(seed, 2, tree);
+    const Random random = Random::rounding(tree);
     float* scores = r.scores + r.output * r.rows;
     const bool unit = GUESS ? guess.unit : e.unit;
     const float gradient = e.gradient32, hessian = e.hessian32;
@@ -135,7 +135,7 @@ __device__ __forceinline__ void sum_root(const LossRows& r, const Histograms& h,
 // `wrong`: none, or a flag that is set where there is anything to sum. Behind the sums the tree begins, where it is
 // told to; `arrived` is zero before and after.
 extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
-    tree_root(const __grid_constant__ LossRows r, const __grid_constant__ Histograms h, const GradientQuantizer* quantizer, uint64_t seed, uint64_t tree,
+    tree_root(const __grid_constant__ LossRows r, const __grid_constant__ Histograms h, const GradientQuantizer* quantizer, uint64_t tree,
               uint32_t* packed_gradients, uint32_t slot, uint32_t piece, const uint32_t* wrong, const __grid_constant__ TreeStart begin, uint32_t* arrived) {
     follow_on();
     if (wrong && !*wrong) {
@@ -144,17 +144,17 @@ extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS
     }
     clear_bins<BOTH>(reinterpret_cast<uint32_t*>(memory), h.bins);
     __syncthreads();
-    sum_root<false>(r, h, *quantizer, RootGuess{}, seed, tree, packed_gradients, slot, piece);
+    sum_root<false>(r, h, *quantizer, RootGuess{}, tree, packed_gradients, slot, piece);
     if (begin.total && last_block(arrived, gridDim.x)) begin_tree(begin);
 }
 
 extern "C" __global__ void __launch_bounds__(ROOT_THREADS, resident(ROOT_THREADS, 2))
-    tree_root_guess(const __grid_constant__ LossRows r, const __grid_constant__ Histograms h, const __grid_constant__ RootGuess guess, uint64_t seed,
-                    uint64_t tree, uint32_t* packed_gradients, uint32_t slot, uint32_t piece) {
+    tree_root_guess(const __grid_constant__ LossRows r, const __grid_constant__ Histograms h, const __grid_constant__ RootGuess guess, uint64_t tree,
+                    uint32_t* packed_gradients, uint32_t slot, uint32_t piece) {
     clear_bins<BOTH>(reinterpret_cast<uint32_t*>(memory), h.bins);
     follow_on();
     __syncthreads();
-    sum_root<true>(r, h, *guess.last, guess, seed, tree, packed_gradients, slot, piece);
+    sum_root<true>(r, h, *guess.last, guess, tree, packed_gradients, slot, piece);
 }
 
 }  // namespace taiga

@@ -45,7 +45,6 @@ struct SmallFit {  // shared with the host
     uint64_t* places;  // [table][tree]
     unsigned long long* used;  // words of the log
     double learning_rate;
-    uint64_t seed;
     uint32_t trees, depth, symmetric, loss;
     // Whether each row's hessian is 1 where rows have no weights.
     uint32_t unit;
@@ -643,7 +642,7 @@ extern "C" __global__ void __launch_bounds__(SMALL_THREADS) tree_grow_small(cons
             return;
         }
         const GradientQuantizer& e = quantizer;
-        const Random random(fit.seed, 2, tree);
+        const Random random = Random::rounding(tree);
         int64_t sum_g = 0, sum_h = 0;
         for (uint32_t row = threadIdx.x; row < s.rows; row += SMALL_THREADS) {
             const Derivatives d = {s.derivatives[row].x, s.derivatives[row].y};

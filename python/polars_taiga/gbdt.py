@@ -429,12 +429,12 @@ def fit_gbdt(
         `multi_strategy`). Default: as many as the table is worth. A fifth of the training rows is hidden (of each
         class, drawn by `seed`; about 5,000 rows at most), rounds are made without them until their loss has not fallen
         for `3 / learning_rate` of these, after `60 / learning_rate` at the latest, and then with all rows as many as
-        were best, in proportion to the rows. (Of fewer than 1,000 rows each fifth is hidden in turn, and the geometric
-        mean of the five numbers taken. Where the hidden rows are less than a fiftieth, the trees without them stay.)
-        `Model.params` tells the number, and a fit that is given it makes the same model. With `early_stopping`
-        the rows of `eval` decide instead. 100 for fewer than 50 rows, a loss of one's own, the losses of ranking and of
-        survival, and with `init_model` or `snapshot`. (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM:
-        `num_iterations`; CatBoost: `iterations`.)
+        were best, in proportion to the rows. (Of fewer than 10,000 rows one fifth after another is hidden until 2,000
+        have been (times the outputs of each), and the geometric mean of the numbers taken. Where the hidden rows are
+        less than a fiftieth, the trees without them stay.) `Model.params` tells the number, and a fit that is given it
+        makes the same model. With `early_stopping` the rows of `eval` decide instead. 100 for fewer than 50 rows, a
+        loss of one's own, the losses of ranking and of survival, and with `init_model` or `snapshot`.
+        (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on
         tables of fewer than 5,000 training rows: `0.1 * (rows / 5000) ** 0.25`. (XGBoost: `eta`.)
@@ -663,10 +663,9 @@ def fit_gbdt(
         By more than how much the metric must be better than the best so far to count as better under `early_stopping`,
         in the metric's own unit, not negative; default 0. (LightGBM: the same name; XGBoost: `min_delta`.)
     seed
-        The seed of every random choice, a non-negative integer; default 0. It moves a model a little
-        even where nothing is drawn: gradients are rounded to 16 bits at random, which decides between
-        splits that gain nearly the same. Predictions then differ by some hundredths of their standard
-        deviation, less with more rows, and neither model is better than the other in general.
+        The seed of every random choice, a non-negative integer; default 0: of which rows are hidden while
+        rounds are found, of samples of rows and features, of the orders that categories' statistics
+        follow. Where nothing is drawn the model is the same under every seed.
     n_threads
         Threads; default as many as Polars has. Never changes the model. (XGBoost: `nthread`.)
     bundle

@@ -57,6 +57,12 @@ impl Random {
         Random { key: mix64(key ^ stream.wrapping_add(1).wrapping_mul(GOLDEN)) }
     }
 
+    /// Returns the numbers by which the derivatives of a tree's rows are rounded. They are those of seed 0 whatever a fit's seed is, as nothing
+    /// is chosen by them: so a seed changes a model only where something is drawn.
+    pub fn rounding(tree: u64) -> Self {
+        Random::new(0, Purpose::Rounding, tree)
+    }
+
     /// Returns a stream of its own for each `side` of this one, as for the children of a node.
     #[inline(always)]
     pub fn child(&self, side: u64) -> Self {

@@ -224,6 +224,23 @@ fn of_drawn(scores: &[f64], border: usize) -> (f64, usize) {
     (scores.get(border).copied().unwrap_or(f64::NEG_INFINITY), border)
 }
 
+/// What is scored: candidates of a feature in a node.
+#[derive(Clone, Copy)]
+struct Scored<'a> {
+    share: &'a FeatureShare,
+    /// The feature's place in the share.
+    place: usize,
+    /// How many of its candidates.
+    candidates: usize,
+    /// Where the node's histograms begin: one an output.
+    slot: usize,
+    /// The sums of each output over all rows of the node.
+    totals: &'a [Sums],
+    missing_left: bool,
+    /// The score of candidates with a child that is too small.
+    too_small: f64,
+}
+
 impl SharedSearch<'_> {
     fn scales(&self, output: usize) -> Scales {
         self.tree.quantizers[output].scales()
@@ -244,41 +261,27 @@ impl SharedSearch<'_> {
         self.slots.iter().map(of_node).collect()
     }
 
-    /// Scores the first `n` candidates of the share's feature `k` in a node, with missing values on the side that is asked for; returns
-    /// whether there are any. `too_small`: the score of those with a child that is too small.
+    /// Scores candidates, and returns whether the node has missing values of the feature.
     #[inline(always)]
-    fn score(
-        &self,
-        share: &FeatureShare,
-        (k, n): (usize, usize),
-        (slot, totals): (usize, &[Sums]),
-        (missing_left, too_small): (bool, f64),
-        (steps, out): (&mut BorderSums, &mut Candidates),
-    ) -> bool {
+    fn score(&self, scored: Scored<'_>, steps: &mut BorderSums, out: &mut Candidates) -> bool {
         match (self.tree.pairs > 0, self.tree.is_narrow()) {
-            (true, true) => self.score_by_pairs::<true>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
-            (true, false) => self.score_by_pairs::<false>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
-            (false, true) => self.score_by_outputs::<true>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
-            (false, false) => self.score_by_outputs::<false>(share, (k, n), (slot, totals), (missing_left, too_small), (steps, out)),
+            (true, true) => self.score_by_pairs::<true>(scored, steps, out),
+            (true, false) => self.score_by_pairs::<false>(scored, steps, out),
+            (false, true) => self.score_by_outputs::<true>(scored, steps, out),
+            (false, false) => self.score_by_outputs::<false>(scored, steps, out),
         }
     }
 
     /// Scores candidates as [`SharedSearch::score`] does, by the sums of each output. `NARROW`: see [`real`].
     #[inline(always)]
-    fn score_by_outputs<const NARROW: bool>(
-        &self,
-        share: &FeatureShare,
-        (k, n): (usize, usize),
-        (slot, totals): (usize, &[Sums]),
-        (missing_left, too_small): (bool, f64),
-        (steps, out): (&mut BorderSums, &mut Candidates),
-    ) -> bool {
-        let first = self.features[share.features[k]].first();
+    fn score_by_outputs<const NARROW: bool>(&self, scored: Scored<'_>, steps: &mut BorderSums, out: &mut Candidates) -> bool {
+        let Scored { share, place, candidates: n, slot, totals, missing_left, too_small } = scored;
+        let first = self.features[share.features[place]].first();
         let (mut any_missing, mut hessians) = (false, 0.0);
         out.clear(n.next_multiple_of(LANES), self.tree.unit);
         for (output, total) in totals.iter().enumerate() {
             // Where all hessians are 1, those of the first output are those of all.
-            steps.fill_every(&share.slot_bins(slot + output, k), first, self.tree.unit && output > 0);
+            steps.fill_every(&share.slot_bins(slot + output, place), first, self.tree.unit && output > 0);
             any_missing |= steps.missing != Sums::default();
             let aside = if missing_left { Sums::default() } else { steps.missing };
             let scales = self.scales(output);
@@ -307,20 +310,14 @@ impl SharedSearch<'_> {
 
     /// Scores candidates as [`SharedSearch::score`] does, by bodies and their tails.
     #[inline(always)]
-    fn score_by_pairs<const NARROW: bool>(
-        &self,
-        share: &FeatureShare,
-        (k, n): (usize, usize),
-        (slot, totals): (usize, &[Sums]),
-        (missing_left, too_small): (bool, f64),
-        (steps, out): (&mut BorderSums, &mut Candidates),
-    ) -> bool {
-        let first = self.features[share.features[k]].first();
+    fn score_by_pairs<const NARROW: bool>(&self, scored: Scored<'_>, steps: &mut BorderSums, out: &mut Candidates) -> bool {
+        let Scored { share, place, candidates: n, slot, totals, missing_left, too_small } = scored;
+        let first = self.features[share.features[place]].first();
         let (mut any_missing, mut hessians, mut tail) = (false, 0.0, BorderSums::new(share.counts));
         out.clear(n.next_multiple_of(LANES), false);
         for of_body in (0..totals.len()).step_by(2) {
-            steps.fill_every(&share.slot_bins(slot + of_body, k), first, false);
-            tail.fill_every(&share.slot_bins(slot + of_body + 1, k), first, false);
+            steps.fill_every(&share.slot_bins(slot + of_body, place), first, false);
+            tail.fill_every(&share.slot_bins(slot + of_body + 1, place), first, false);
             let missing = [steps.missing, tail.missing];
             any_missing |= missing.iter().any(|sums| *sums != Sums::default());
             let aside = if missing_left { [Sums::default(); 2] } else { missing };
@@ -389,8 +386,9 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
             }
             for missing_left in [true, false] {
                 let n = search.features[feature].borders.len() + !missing_left as usize;
-                let side = (missing_left, f64::NEG_INFINITY);
-                let any_missing = search.score(share, (k, n), (search.slots[i], &totals[i]), side, (&mut steps, &mut out));
+                let (slot, totals, too_small) = (search.slots[i], &totals[i][..], f64::NEG_INFINITY);
+                let scored = Scored { share, place: k, candidates: n, slot, totals, missing_left, too_small };
+                let any_missing = search.score(scored, &mut steps, &mut out);
                 let drawn = search.nodes[i].drawn(feature);
                 let gain = drawn.map_or_else(|| largest(&out.scores[..n]), |border| of_drawn(&out.scores[..n], border).0) - parents[i];
                 if gain > search.rules.min_gain
@@ -439,7 +437,8 @@ fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packe
             }
             for ((slot, totals), parent) in search.slots.iter().zip(&totals).zip(&parents) {
                 // A node that a candidate would leave a child too small in counts as not split.
-                search.score(share, (k, candidates), (*slot, totals), (side == 0, *parent), (&mut steps, &mut out));
+                let (missing_left, too_small) = (side == 0, *parent);
+                search.score(Scored { share, place: k, candidates, slot: *slot, totals, missing_left, too_small }, &mut steps, &mut out);
                 sums.iter_mut().zip(&out.scores).for_each(|(sum, score)| *sum += score);
             }
             let (largest, border) = search.nodes[0].drawn(feature).map_or_else(|| first_largest(sums), |border| of_drawn(sums, border));

@@ -1,7 +1,7 @@
 //! Turns derivatives into integer statistics, whose sums are the same in any order.
 //!
 //! Gradient and hessian are multiplied by powers of two from their exact maxima and rounded
-//! stochastically, by a hash of (seed, tree, row), so that the rounding is unbiased and the same
+//! stochastically, by a hash of (tree, row), so that the rounding is unbiased and the same
 //! everywhere. They are 16 bits each in one packed word, or, where the largest value dwarfs the
 //! typical one, 32 bits each as two 16-bit limbs, which the same kernels add.
 

@@ -1,7 +1,6 @@
 //! Finds the derivatives of losses by group and of Cox's likelihood, for all rows of a tree. Where the rows lie in several processes, each knows
 //! the scores of all, and finds the derivatives of all rows that its own depend on.
 
-use super::gradient_quantizer::BATCH;
 use super::position_factors::PositionFactors;
 use super::{CpuTrees, read, write};
 use std::ops::Range;
@@ -200,7 +199,7 @@ impl CpuTrees<'_> {
             let shard = read(shard);
             for batch in 0..shard.batches() {
                 let first = shard.first_row(batch);
-                let scores = &shard.scores[output][batch * BATCH..shard.rows.min((batch + 1) * BATCH)];
+                let scores = &shard.scores[output][shard.rows_of(batch)];
                 match self.of.is_whole() {
                     true => grouped.set_scores(first, scores),
                     false => own[first..first + scores.len()].copy_from_slice(scores),
@@ -228,7 +227,7 @@ impl CpuTrees<'_> {
             hessian.clear();
             for batch in 0..shard.batches() {
                 let first = shard.first_row(batch);
-                for row in first..first + BATCH.min(shard.rows - batch * BATCH) {
+                for row in first..first + shard.rows_of(batch).len() {
                     let place = all.place(self.of.first + row);
                     gradient.push(all.gradient[place]);
                     hessian.push(all.hessian[place]);

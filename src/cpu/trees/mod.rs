@@ -48,7 +48,7 @@ use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::ordered::PAIRS;
 use taiga_core::learners::boosting::row_sampler::RowSampling;
 use taiga_core::learners::boosting::steps::TrainingData;
-use taiga_core::numerics::random::{Purpose, Random};
+use taiga_core::numerics::random::Random;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
@@ -186,7 +186,7 @@ impl<'a> CpuTrees<'a> {
             tree: 0,
             quantizer: None,
             shared: None,
-            rounding: Random::new(data.seed, Purpose::Rounding, 0),
+            rounding: Random::rounding(0),
             output: 0,
             subsets: vec![],
             exchanged: RwLock::default(),

@@ -228,7 +228,7 @@ impl Shard {
     }
 
     /// Returns the rows of batch `batch`.
-    fn rows_of(&self, batch: usize) -> std::ops::Range<usize> {
+    pub(super) fn rows_of(&self, batch: usize) -> std::ops::Range<usize> {
         batch * BATCH..self.rows.min((batch + 1) * BATCH)
     }
 
@@ -278,7 +278,7 @@ impl Shard {
         range
     }
 
-    /// Writes the derivatives of batch `batch` of the `outputs` from `first` on, which share a tree, to `self.of_outputs`, as [`Shard::derive`] does those of
+    /// Writes the derivatives of batch `batch` of the `outputs` from `first` on, which grow a tree, to `self.of_outputs`, as [`Shard::derive`] does those of
     /// one.
     fn derive_outputs(&mut self, loss: &dyn Loss, (first, outputs): (usize, usize), batch: usize) -> std::ops::Range<usize> {
         let range = self.rows_of(batch);
@@ -298,20 +298,9 @@ impl Shard {
         range
     }
 
-    /// Computes the exact maxima and the sums of the derivatives of the rows drawn; `least`: their least hessian too.
-    pub fn magnitudes(&mut self, loss: &dyn Loss, output: usize, least: bool) -> Magnitudes {
-        let mut magnitudes = Magnitudes::of_none(least);
-        for batch in 0..self.batches() {
-            let range = self.derive(loss, output, batch, true);
-            let n = range.len();
-            magnitudes.add_batch(&self.gradient[..n], &self.hessian[..n]);
-            magnitudes.add_least(&self.hessian[..n], self.bag.as_ref().map(|bag| &bag[range]));
-        }
-        magnitudes
-    }
-
-    /// Computes what [`Shard::magnitudes`] does of each of the outputs from the first on, which share a tree.
-    pub fn magnitudes_of_outputs(&mut self, loss: &dyn Loss, outputs: (usize, usize), least: bool) -> Vec<Magnitudes> {
+    /// Computes the exact maxima and the sums of the derivatives of the rows drawn, of each of the outputs that grow a tree, which are so many from a first
+    /// one on; `least`: their least hessian too.
+    pub fn magnitudes(&mut self, loss: &dyn Loss, outputs: (usize, usize), least: bool) -> Vec<Magnitudes> {
         let mut magnitudes: Vec<Magnitudes> = (0..outputs.1).map(|_| Magnitudes::of_none(least)).collect();
         for batch in 0..self.batches() {
             let range = self.derive_outputs(loss, outputs, batch);

@@ -63,19 +63,13 @@ impl CpuTrees<'_> {
 
     /// Returns how the derivatives of an output at the current scores become integers. `unit`: all hessians are 1.
     pub(super) fn gradient_quantizer(&self, loss: &dyn Loss, output: usize, unit: bool) -> Result<GradientQuantizer> {
-        Ok(GradientQuantizer::new(&self.magnitudes(loss, output)?, self.of.all, unit, self.row_counts))
+        Ok(GradientQuantizer::new(&self.magnitudes(loss, (output, 1))?[0], self.of.all, unit, self.row_counts))
     }
 
-    /// Returns the magnitudes of an output's derivatives at the current scores.
-    fn magnitudes(&self, loss: &dyn Loss, output: usize) -> Result<Magnitudes> {
+    /// Returns the magnitudes of the derivatives, at the current scores, of each of the outputs that grow a tree: so many from a first one on.
+    fn magnitudes(&self, loss: &dyn Loss, outputs: (usize, usize)) -> Result<Vec<Magnitudes>> {
         let least = self.row_counts == RowCounts::Presence;
-        self.completed(Magnitudes::merge(self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, output, least)))))
-    }
-
-    /// Returns the magnitudes of the derivatives of each of the outputs from the first on, which share a tree.
-    fn magnitudes_of_outputs(&self, loss: &dyn Loss, outputs: (usize, usize)) -> Result<Vec<Magnitudes>> {
-        let least = self.row_counts == RowCounts::Presence;
-        let shards = self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes_of_outputs(loss, outputs, least)));
+        let shards = self.by_rows(self.pool.step(|t| write(&self.shards[t]).magnitudes(loss, outputs, least)));
         let mut shards: Vec<_> = shards.into_iter().map(Vec::into_iter).collect();
         (0..outputs.1).map(|_| self.completed(Magnitudes::merge(shards.iter_mut().flat_map(Iterator::next).collect()))).collect()
     }
@@ -126,7 +120,7 @@ impl CpuTrees<'_> {
         let mut out = vec![Vec::with_capacity(if all { self.rows } else { self.rows - self.training_rows }); outputs];
         for batch in 0..self.rows.div_ceil(BATCH) {
             let (shard, local) = (&shards[batch % shards.len()], batch / shards.len());
-            let range = local * BATCH..shard.rows.min((local + 1) * BATCH);
+            let range = shard.rows_of(local);
             if all {
                 out.iter_mut().zip(&shard.scores).for_each(|(o, scores)| o.extend_from_slice(&scores[range.clone()]));
                 continue;
@@ -180,10 +174,9 @@ impl GroupSteps for CpuTrees<'_> {
             let part = if self.replicated { (t, self.pool.size()) } else { (0, 1) };
             let mut codes_of = ShardGroup::new(&group.plan.layout, shard.rows, by_feature, part, None)?;
             for batch in 0..shard.batches() {
-                let (start, first) = (batch * BATCH, shard.first_row(batch));
-                let len = BATCH.min(shard.rows - start);
+                let (rows, first) = (shard.rows_of(batch), shard.first_row(batch));
                 for (f, codes) in codes.iter().enumerate() {
-                    codes_of.set_codes(&group.plan.layout, f, start, &codes[first..first + len]);
+                    codes_of.set_codes(&group.plan.layout, f, rows.start, &codes[first..first + rows.len()]);
                 }
             }
             shard.groups.push(codes_of);
@@ -239,7 +232,7 @@ impl RowSteps for CpuTrees<'_> {
         let mut rows = LeafRows::default();
         for batch in 0..self.rows.div_ceil(BATCH) {
             let (of, local) = (batch % count, batch / count);
-            let range = local * BATCH..shards[of].rows.min((local + 1) * BATCH);
+            let range = shards[of].rows_of(local);
             rows.leaf.extend_from_slice(&shards[of].leaves_of(output)[range.clone()]);
             rows.gradient.extend_from_slice(&derivatives[of].0[range.clone()]);
             rows.hessian.extend_from_slice(&derivatives[of].1[range]);
@@ -280,14 +273,14 @@ impl TreeSteps for CpuTrees<'_> {
 
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, bodies, groups, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
-        self.rounding = Random::new(self.seed, Purpose::Rounding, tree);
+        self.rounding = Random::rounding(tree);
         self.derive_groups(loss, tree, output)?;
         let unit = self.draw(loss, tree, output, shared.unwrap_or(&[]))? && loss.constant_hessian() && !self.weighted;
         let quantizer = match shared {
             _ if bodies.is_some() => self.begin_bodies(loss, output, bodies.unwrap_or(&[]))?,
             None => self.gradient_quantizer(loss, output, unit)?,
             Some(rules) => {
-                let each = self.magnitudes_of_outputs(loss, (output, rules.len()))?;
+                let each = self.magnitudes(loss, (output, rules.len()))?;
                 let quantizers = GradientQuantizer::alike(&each, self.of.all, unit, self.row_counts.any());
                 let first = quantizers[0].clone();
                 self.shared = Some(SharedTree::new(output, quantizers, rules, unit));

@@ -11,7 +11,7 @@
 
 use super::CudaColumns;
 use super::categories::{DeviceCodes, range_of};
-use super::stats::{self, Earlier, HistogramSteps};
+use super::stats::{self, Earlier, HistogramSteps, min_max};
 use super::stats2d::Histogram2dSteps;
 use super::target_encode::share::Share;
 use super::target_encode::{self, check_room, most_near, number};
@@ -114,11 +114,11 @@ impl SharedColumns {
         shard_threads::each(&threads, &ends, &|| (), &|rank| work(rank, &self.gpus[rank].queue, &ends[rank]))
     }
 
-    /// Encodes each share by codes that `codes` makes of it.
+    /// Encodes each share by the codes that `codes` makes of the one of this number.
     fn encode_shares(
         &self,
         rows: &[Range<usize>],
-        codes: impl Fn(&Queue, Range<usize>) -> Result<DeviceCodes> + Sync,
+        codes: impl Fn(&Queue, usize) -> Result<DeviceCodes> + Sync,
         (target, weight): (EncodingTarget<'_>, Option<&[f64]>),
         plan: &EncodingPlan,
         params: &TargetParams,
@@ -129,7 +129,7 @@ impl SharedColumns {
         self.each(rows.len(), |rank, queue, end| {
             let own = rows[rank].clone();
             check_room(queue, own.len(), 0)?;
-            let codes = codes(queue, own.clone())?;
+            let codes = codes(queue, rank)?;
             let values = target_encode::encode(queue, &codes, &prepared, &Share::of(own, all, end, self.are_connected), plan, params)?;
             let mut parts = lock(&parts[rank]);
             values.iter().zip(parts.iter_mut()).try_for_each(|(values, part)| queue.download(values, bytes_of_mut(part)))
@@ -198,7 +198,8 @@ impl ColumnSteps for SharedColumns {
         if rows.len() == 1 {
             return self.gpus[0].target_encode(input, plan, params);
         }
-        let codes = |queue: &Queue, own: Range<usize>| DeviceCodes::new(queue, "the categories", &input.codes[own], input.categories);
+        let codes =
+            |queue: &Queue, rank: usize| DeviceCodes::new(queue, "the categories", &input.codes[rows[rank].clone()], input.categories);
         self.encode_shares(&rows, codes, (input.target, input.weight), plan, params)
     }
 
@@ -213,12 +214,21 @@ impl ColumnSteps for SharedColumns {
         }
         let most = most_near(input.categories.rows());
         if let UncodedCategories::Integers(column) = &input.categories {
-            let (least, width) = range_of(self.min_max(column)?);
+            // Each share goes to its GPU once, for its range and for its codes.
+            let shares = self.each(rows.len(), |rank, queue, _| {
+                let own = column.slice(rows[rank].start, rows[rank].len());
+                check_room(queue, own.len(), DeviceColumn::exact_bytes(&own) as u64)?;
+                let own = DeviceColumn::exact(queue, &own)?;
+                let extremes = min_max(queue, &own)?;
+                Ok((own, extremes))
+            })?;
+            let (shares, extremes): (Vec<_>, Vec<_>) = shares.into_iter().map(|(own, extremes)| (Mutex::new(Some(own)), extremes)).unzip();
+            let (least, width) = range_of(extremes.into_iter().fold(None, wider));
             // And null, which some share may have.
             let categories = width + 2;
             if categories <= most as u128 {
-                let codes = |queue: &Queue, own: Range<usize>| {
-                    let own = DeviceColumn::exact(queue, &column.slice(own.start, own.len()))?;
+                let codes = |queue: &Queue, rank: usize| {
+                    let own = lock(&shares[rank]).take().ok_or_else(|| Error::Data("a share of rows is coded once".into()))?;
                     DeviceCodes::of_near_integers(queue, &own, (least, width), categories as usize)
                 };
                 return self.encode_shares(&rows, codes, (input.target, input.weight), plan, params);
@@ -228,7 +238,7 @@ impl ColumnSteps for SharedColumns {
         let numbered = number(queue, &input.categories, most)?;
         let (all, categories) = (queue.read(&numbered.codes)?, numbered.categories);
         drop(numbered);
-        let codes = |queue: &Queue, own: Range<usize>| DeviceCodes::new(queue, "the categories", &all[own], categories);
+        let codes = |queue: &Queue, rank: usize| DeviceCodes::new(queue, "the categories", &all[rows[rank].clone()], categories);
         self.encode_shares(&rows, codes, (input.target, input.weight), plan, params)
     }
 

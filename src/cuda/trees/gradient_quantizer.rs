@@ -194,9 +194,7 @@ impl RowData<'_> {
         let config = grid(self.blocks, 256, 0);
         // SAFETY: the arguments are those of `tree_round`: a packed gradient for each row, room for all rows in the
         // list, and the root's node.
-        unsafe {
-            launch!(queue, &kernels.round, config; table, &quantizer, &self.seed, &tree, &packed_gradients, &hessians, &list, &root.address)
-        }
+        unsafe { launch!(queue, &kernels.round, config; table, &quantizer, &tree, &packed_gradients, &hessians, &list, &root.address) }
     }
 
     /// The quantizer of the tree, when the device has found it.

@@ -19,7 +19,6 @@ pub struct HostRows {
     /// Of several targets one behind the other.
     pub target: Vec<f32>,
     pub weight: Option<Vec<f32>>,
-    pub seed: u64,
     /// The slot of each node of the tree that grows.
     pub slots: Vec<usize>,
 }
@@ -27,7 +26,7 @@ pub struct HostRows {
 impl HostRows {
     pub fn new(data: TrainingData<'_>) -> HostRows {
         let target = [vec![data.target], data.more_targets].concat().concat();
-        HostRows { target, weight: data.weight, seed: data.seed, slots: vec![0] }
+        HostRows { target, weight: data.weight, slots: vec![0] }
     }
 }
 

@@ -56,7 +56,7 @@ impl CudaTrees<'_> {
     /// `again`: only where a guess was wrong. Behind it the tree begins, where `begin` says how.
     pub(crate) fn sum_root(&self, loss: &dyn Loss, (tree, output): (u64, usize), again: bool, begin: &TreeStart) -> Result<()> {
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
-        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
+        let ((blocks, piece), slot) = (root_shape(&self.queue, self.data.rows), 0u32);
         let config = grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins));
         let (quantizer, packed_gradients, arrived) =
             (self.data.log().address, self.data.packed_gradients.address, self.data.arrived.address);
@@ -65,7 +65,7 @@ impl CudaTrees<'_> {
         // is given.
         unsafe {
             follow!(self.queue, &self.kernels.root, config;
-                &table, &histograms, &quantizer, &seed, &tree, &packed_gradients, &slot, &piece, &wrong, begin, &arrived)
+                &table, &histograms, &quantizer, &tree, &packed_gradients, &slot, &piece, &wrong, begin, &arrived)
         }
     }
 
@@ -73,11 +73,11 @@ impl CudaTrees<'_> {
     pub(crate) fn guess_root(&mut self, loss: &dyn Loss, (tree, output): (u64, usize), unit: bool, begin: &TreeStart) -> Result<()> {
         let guess = self.data.guess(&self.queue, &self.kernels, loss, output, unit)?;
         let (table, histograms) = (self.data.table(loss, output, true), self.groups[0].table(0));
-        let ((blocks, piece), seed, slot) = (root_shape(&self.queue, self.data.rows), self.host.seed, 0u32);
+        let ((blocks, piece), slot) = (root_shape(&self.queue, self.data.rows), 0u32);
         let (config, packed_gradients) = (grid(blocks, ROOT_THREADS, shared_bins(self.groups[0].bins)), self.data.packed_gradients.address);
         // SAFETY: the arguments are those of `tree_root_guess`: as above, and those of `tree_find_quantizer`.
         unsafe {
-            follow!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &seed, &tree, &packed_gradients, &slot, &piece)
+            follow!(self.queue, &self.kernels.root_guess, config; &table, &histograms, &guess, &tree, &packed_gradients, &slot, &piece)
         }?;
         self.queue_quantizer_of_all(unit, true)?;
         self.sum_root(loss, (tree, output), true, begin)

@@ -102,7 +102,7 @@ impl CudaSmallTables {
     }
 
     fn blank(params: &TreeParams) -> SmallFit {
-        SmallFit { depth: params.depth, symmetric: (params.policy == Policy::Symmetric) as u32, seed: params.seed, ..SmallFit::default() }
+        SmallFit { depth: params.depth, symmetric: (params.policy == Policy::Symmetric) as u32, ..SmallFit::default() }
     }
 
     /// Grows the trees of `tables`, and appends them to `grown`.

@@ -2,7 +2,7 @@
 //!
 //! How many rounds are best depends on how much of the target is noise, which no rule knows from a table's size. So a part of the
 //! training rows is hidden, rounds are made without it until its loss has not fallen for a while, and with all rows then as many as
-//! were best, in proportion to the rows. Where rows are few each fifth of them is hidden in turn, and the geometric mean of the five numbers taken: which rows
+//! were best, in proportion to the rows. Where rows are few several fifths of them are hidden in turn, and the geometric mean of the numbers taken: which rows
 //! are hidden decides much about one of them. The step ([`learning_rate`]) is smaller for small tables, where many small steps are better than few large ones and cost
 //! little.
 //!
@@ -36,8 +36,8 @@ const LONGEST_WAY: f64 = 60.0;
 const PATIENCE: f64 = 3.0;
 /// Of so many rows one is hidden, as long as that is not more than [`MOST_HIDDEN`].
 const BLOCK: usize = 5;
-/// Of fewer rows each is hidden once.
-const FEW_ROWS: usize = 1_000;
+/// One fifth after another is hidden, until so many rows have been, times the outputs of each.
+const HIDDEN_IN_ALL: usize = 2_000;
 /// About the most rows that are hidden: as many tell one number of rounds from another.
 const MOST_HIDDEN: usize = 5_000;
 /// The fewest rows of which some are hidden.
@@ -97,7 +97,7 @@ pub(super) fn fit_untold(
     let trial = BoostingParams { early_stopping: patience, metric: None, eval_train: None, ..most };
     let of_trial =
         FitOptions { coded: options.coded, values: options.values, own: options.own, batches: options.batches, ..FitOptions::default() };
-    let parts = if rows < FEW_ROWS { BLOCK } else { 1 };
+    let parts = HIDDEN_IN_ALL.div_ceil(rows / BLOCK * loss.outputs()).min(BLOCK);
     let mut product = 1.0;
     for part in 0..parts {
         let hidden = Hidden::new(input, params.seed, part);

@@ -2,7 +2,6 @@
 
 use super::{Shard, TreeContext, target_of};
 use crate::trees::gradient_quantizer::{BATCH, GradientQuantizer};
-use crate::trees::lanes::SharedTree;
 use taiga_core::losses::Loss;
 use taiga_core::tree::Tree;
 use taiga_core::tree::steps::NodeId;
@@ -37,26 +36,19 @@ impl Shard {
             self.leaf[tree.output] = leaf;
             return vec![];
         }
-        let mut sums = vec![(0i64, 0i64); leaves.len() * tree.shared.map_or(1, SharedTree::outputs)];
+        let quantizers = tree.shared.map_or(std::slice::from_ref(tree.quantizer), |shared| &shared.quantizers);
+        let mut sums = vec![(0i64, 0i64); leaves.len() * quantizers.len()];
         for batch in 0..self.batches() {
-            let range = match tree.shared {
-                None => self.derive(loss, tree.output, batch, true),
-                Some(shared) => self.derive_outputs(loss, (tree.output, shared.outputs()), batch),
-            };
+            let range = self.derive_outputs(loss, (tree.output, quantizers.len()), batch);
             let n = range.len();
             if self.by_node {
                 leaf[range.clone()].iter_mut().for_each(|l| *l = leaf_of[*l as usize]);
             }
             let leaf = &leaf[range];
-            match tree.shared {
-                None => tree.quantizer.add_to_leaves(&self.gradient[..n], &self.hessian[..n], leaf, &mut sums),
-                Some(shared) => {
-                    let each = shared.quantizers.iter().zip(&self.of_outputs).zip(sums.chunks_exact_mut(leaves.len()));
-                    each.for_each(|((quantizer, (g, h)), sums)| quantizer.add_to_leaves(&g[..n], &h[..n], leaf, sums));
-                }
-            }
+            let each = quantizers.iter().zip(&self.of_outputs).zip(sums.chunks_exact_mut(leaves.len()));
+            each.for_each(|((quantizer, (g, h)), sums)| quantizer.add_to_leaves(&g[..n], &h[..n], leaf, sums));
         }
-        for k in 1..tree.shared.map_or(1, SharedTree::outputs) {
+        for k in 1..quantizers.len() {
             self.leaf[tree.output + k].copy_from_slice(&leaf);
         }
         self.leaf[tree.output] = leaf;

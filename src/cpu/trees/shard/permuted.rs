@@ -162,7 +162,7 @@ impl Shard {
     /// that were drawn: lane `2 i` of an output (of all sets) is that of the `i`-th of the last `pairs` bodies, and the one behind it that
     /// of its tail. Returns the range of rows.
     pub fn derive_lane(&mut self, loss: &dyn Loss, output: usize, (lane, pairs): (usize, usize), batch: usize) -> Range<usize> {
-        let range = batch * BATCH..self.rows.min((batch + 1) * BATCH);
+        let range = self.rows_of(batch);
         let (permutation, of_set) = (output / loss.outputs() - 1, output % loss.outputs());
         let permuted = &self.permuted[permutation];
         let body = permuted.bodies() - pairs + lane / 2;
