@@ -271,7 +271,7 @@ class GbdtClassifier(Classifier, Gbdt):
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
         given = {"order_by": order_by, "row_key": row_key}
-        training = {"init_model": init_model, "callback": callback, "collective": collective}
+        training: dict[str, Any] = {"init_model": init_model, "callback": callback, "collective": collective}
         training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self
@@ -522,7 +522,7 @@ class GbdtRegressor(Regressor, Gbdt):
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
         given = {"order_by": order_by, "row_key": row_key}
-        training = {"init_model": init_model, "callback": callback, "collective": collective}
+        training: dict[str, Any] = {"init_model": init_model, "callback": callback, "collective": collective}
         training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self

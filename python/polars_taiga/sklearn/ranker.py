@@ -212,7 +212,7 @@ class GbdtRanker(Gbdt):
             For parameters and tables that can't be used; where Polars has an error, its text.
         """
         given = {"position": position, "order_by": order_by, "row_key": row_key}
-        training = {"init_model": init_model, "callback": callback, "collective": collective}
+        training: dict[str, Any] = {"init_model": init_model, "callback": callback, "collective": collective}
         training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, group, eval_set, given, batches, **training)
         return self
