@@ -430,10 +430,10 @@ def fit_gbdt(
         class, drawn by `seed`; about 5,000 rows at most), rounds are made without them until their loss has not fallen
         for `3 / learning_rate` of these, after `60 / learning_rate` at the latest, and then with all rows as many as
         were best, in proportion to the rows. (Of fewer than 10,000 rows one fifth after another is hidden until 2,000
-        have been (times the outputs of each), and the geometric mean of the numbers taken. Where the hidden rows are
-        less than a fiftieth, the trees without them stay.) `Model.params` tells the number, and a fit that is given it
-        makes the same model. With `early_stopping` the rows of `eval` decide instead. 100 for fewer than 50 rows, a
-        loss of one's own, the losses of ranking and of survival, and with `init_model` or `snapshot`.
+        have been (a row counts once for each output), and the geometric mean of the numbers taken. Where the hidden
+        rows are less than a fiftieth, the trees without them stay.) `Model.params` tells the number, and a fit that is
+        given it makes the same model. With `early_stopping` the rows of `eval` decide instead. 100 for fewer than 50
+        rows, a loss of one's own, the losses of ranking and of survival, and with `init_model` or `snapshot`.
         (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on

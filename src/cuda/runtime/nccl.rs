@@ -213,6 +213,14 @@ impl Communicator {
         made.done(code, PATIENCE).is_ok().then_some(made)
     }
 
+    /// Returns how the calls before fare: the first error, or whether one is in progress.
+    fn state(&self) -> Code {
+        let mut code = SUCCESS;
+        // SAFETY: the communicator is there, and the code has room.
+        let asked = unsafe { (self.nccl.async_error)(self.handle, &mut code) };
+        if asked == SUCCESS { code } else { asked }
+    }
+
     /// Waits until a call is done that has returned `code`.
     fn done(&self, mut code: Code, patience: Duration) -> std::result::Result<(), String> {
         let start = Instant::now();
@@ -221,11 +229,7 @@ impl Communicator {
                 return Err(format!("NCCL: no answer within {} s", patience.as_secs()));
             }
             std::thread::yield_now();
-            // SAFETY: the communicator is there, and the code has room.
-            let asked = unsafe { (self.nccl.async_error)(self.handle, &mut code) };
-            if asked != SUCCESS {
-                code = asked;
-            }
+            code = self.state();
         }
         if code == SUCCESS { Ok(()) } else { Err(format!("NCCL: {}", self.nccl.text(code))) }
     }
@@ -265,10 +269,8 @@ impl Communicator {
                 sys::CUresult::CUDA_ERROR_NOT_READY => {}
                 code => return code.result().map_err(|e| queue.late(e)),
             }
-            let mut code = SUCCESS;
-            // SAFETY: the communicator is there, and the code has room.
-            let asked = unsafe { (self.nccl.async_error)(self.handle, &mut code) };
-            if let Some(code) = [asked, code].into_iter().find(|code| *code != SUCCESS && *code != IN_PROGRESS) {
+            let code = self.state();
+            if code != SUCCESS && code != IN_PROGRESS {
                 return Err(failed(format!("NCCL: {}", self.nccl.text(code))));
             }
             if start.elapsed() > LONGEST_SUM {

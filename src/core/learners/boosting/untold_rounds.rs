@@ -36,7 +36,7 @@ const LONGEST_WAY: f64 = 60.0;
 const PATIENCE: f64 = 3.0;
 /// Of so many rows one is hidden, as long as that is not more than [`MOST_HIDDEN`].
 const BLOCK: usize = 5;
-/// One fifth after another is hidden, until so many rows have been, times the outputs of each.
+/// One fifth after another is hidden, until so many rows have been, of which each counts once for each output.
 const HIDDEN_IN_ALL: usize = 2_000;
 /// About the most rows that are hidden: as many tell one number of rounds from another.
 const MOST_HIDDEN: usize = 5_000;

@@ -1,5 +1,4 @@
-//! Histograms of GPUs that don't read each other's memory, added by NCCL: the bytes are those of the CPU, and a process that is lost ends the others'
-//! waiting.
+//! Histograms of GPUs that don't read each other's memory, added by NCCL: the bytes are those of the CPU.
 
 use super::alone;
 use serde_json::json;
