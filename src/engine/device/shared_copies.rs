@@ -13,10 +13,14 @@ use taiga_core::learners::boosting::model::shap::ShapValues;
 use taiga_core::learners::forest;
 use taiga_core::learners::linear::predict::ReadRows;
 use taiga_core::learners::linear::shap::Parts;
+use taiga_core::pages;
 use taiga_core::shap::{Explanation, Terms};
 
 /// Fewer rows are no share: a launch costs what so many rows do.
 const FEWEST_ROWS: usize = 1 << 16;
+
+/// Rows of an answer that a thread copies at a time.
+const BLOCK_ROWS: usize = 1 << 16;
 
 /// The copies of a model on several GPUs, which answers as one of them does. Few rows go to one GPU, those of the next call to the next.
 pub struct SharedCopies<C: ?Sized> {
@@ -73,15 +77,40 @@ impl<C: ?Sized + Send + Sync> SharedCopies<C> {
 }
 
 /// Puts `[output][row]`s one behind the other, row by row.
-fn join_rows(shares: Vec<Vec<Vec<f64>>>) -> Vec<Vec<f64>> {
-    let mut shares = shares.into_iter();
-    let mut all = shares.next().unwrap_or_default();
-    shares.for_each(|share| all.iter_mut().zip(share).for_each(|(all, own)| all.extend(own)));
-    all
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+fn join_rows(mut shares: Vec<Vec<Vec<f64>>>) -> Result<Vec<Vec<f64>>> {
+    if shares.len() == 1 {
+        return Ok(shares.swap_remove(0));
+    }
+    let outputs = shares.first().map_or(0, Vec::len);
+    let mut shares: Vec<_> = shares.into_iter().map(Vec::into_iter).collect();
+    (0..outputs).map(|_| join(&shares.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>())).collect()
 }
 
-/// The same of `[output][term][row]`s.
-fn join_terms(shares: Vec<Vec<Vec<Vec<f64>>>>) -> Vec<Vec<Vec<f64>>> {
+/// Copies the parts to one vector, one behind the other, on all threads: one thread alone would take longer than the GPUs.
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+fn join(parts: &[Vec<f64>]) -> Result<Vec<f64>> {
+    pages::filled_by("what a model gives of all rows", parts.iter().map(Vec::len).sum(), BLOCK_ROWS, |start, out| {
+        let mut before = 0;
+        for part in parts {
+            let own = start.max(before)..(start + out.len()).min(before + part.len());
+            if !own.is_empty() {
+                out[own.start - start..own.end - start].copy_from_slice(&part[own.start - before..own.end - before]);
+            }
+            before += part.len();
+        }
+    })
+}
+
+/// As [`join_rows`], of `[output][term][row]`s.
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+fn join_terms(shares: Vec<Vec<Vec<Vec<f64>>>>) -> Result<Vec<Vec<Vec<f64>>>> {
     let outputs = shares.first().map_or(0, Vec::len);
     let mut shares: Vec<_> = shares.into_iter().map(Vec::into_iter).collect();
     (0..outputs).map(|_| join_rows(shares.iter_mut().filter_map(Iterator::next).collect())).collect()
@@ -89,7 +118,7 @@ fn join_terms(shares: Vec<Vec<Vec<Vec<f64>>>>) -> Vec<Vec<Vec<f64>>> {
 
 impl ModelCopy for SharedCopies<dyn ModelCopy> {
     fn raw(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        self.ask(columns, |copy, columns| copy.raw(columns)).map(join_rows)
+        self.ask(columns, |copy, columns| copy.raw(columns)).and_then(join_rows)
     }
 
     fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
@@ -97,7 +126,7 @@ impl ModelCopy for SharedCopies<dyn ModelCopy> {
     }
 
     fn staged(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        self.ask(columns, |copy, columns| copy.staged(columns)).map(join_rows)
+        self.ask(columns, |copy, columns| copy.staged(columns)).and_then(join_rows)
     }
 
     fn explainer(&self, predictor: &Predictor, shap: Arc<ShapValues>, terms: Terms) -> Result<Box<dyn ExplainerCopy>> {
@@ -107,7 +136,7 @@ impl ModelCopy for SharedCopies<dyn ModelCopy> {
 
 impl ForestCopy for SharedCopies<dyn ForestCopy> {
     fn predict(&self, columns: &[&Column<'_>]) -> Result<Vec<Vec<f64>>> {
-        self.ask(columns, |copy, columns| copy.predict(columns)).map(join_rows)
+        self.ask(columns, |copy, columns| copy.predict(columns)).and_then(join_rows)
     }
 
     fn leaves(&self, columns: &[&Column<'_>]) -> Result<Vec<u32>> {
@@ -128,7 +157,7 @@ impl ExplainerCopy for SharedCopies<dyn ExplainerCopy> {
     fn explain(&self, columns: &[&Column<'_>]) -> Result<Explanation> {
         let shares = self.ask(columns, |copy, columns| copy.explain(columns))?;
         let (values, interactions) = shares.into_iter().map(|share| (share.values, share.interactions)).unzip();
-        Ok(Explanation { values: join_terms(values), interactions: join_terms(interactions) })
+        Ok(Explanation { values: join_terms(values)?, interactions: join_terms(interactions)? })
     }
 }
 
@@ -149,11 +178,11 @@ impl SharedCopies<dyn LinearCopy> {
 
 impl LinearCopy for SharedCopies<dyn LinearCopy> {
     fn raw(&self, rows: &ReadRows<'_, '_>) -> Result<Vec<Vec<f64>>> {
-        self.ask_read(rows, |copy, rows| copy.raw(rows)).map(join_rows)
+        self.ask_read(rows, |copy, rows| copy.raw(rows)).and_then(join_rows)
     }
 
     fn explain(&self, rows: &ReadRows<'_, '_>, means: &[Vec<f64>]) -> Result<Parts> {
-        self.ask_read(rows, |copy, rows| copy.explain(rows, means)).map(join_terms)
+        self.ask_read(rows, |copy, rows| copy.explain(rows, means)).and_then(join_terms)
     }
 }
 
