@@ -424,6 +424,17 @@ impl BorderSums {
         self.unpack();
     }
 
+    /// As [`BorderSums::fill_every`], of packed bins, whose sums stay packed. Returns them, the counts, summed where `counts` says so and there are
+    /// any, and the sums of missing values; none of bins that are not packed.
+    #[inline(always)]
+    pub fn fill_packed(&mut self, bins: &NodeBins<'_>, first: usize, counts: bool) -> Option<(&[i64; MAX_BINS], &[i64; MAX_BINS], Sums)> {
+        let NodeBins::Packed { bins: packed, .. } = bins else { return None };
+        self.missing = if first > 0 { bins.at(0) } else { Sums::default() };
+        self.len = packed.len() - first;
+        self.sum_bins(bins, first, packed.len(), !counts);
+        Some((&self.packed, &self.count, self.missing))
+    }
+
     /// Makes a step of every bin.
     #[inline(always)]
     fn fill_all(&mut self, bins: &NodeBins<'_>, first: usize, n: usize) {

@@ -3,9 +3,11 @@
 
 use super::bins::{BorderSums, LANES, MAX_BINS, NodeBins};
 use super::category_subsets::best_shared_subset;
-use super::evaluate_splits::{FoundSplit, best_of, better};
+use super::evaluate_splits::{FoundSplit, Worth, best_of, better};
 use super::feature_share::{FeatureShare, Merge};
 use super::lanes::SharedTree;
+use super::score_bounds;
+use super::shared_bounds::{BoundRoom, SharedBounds};
 use super::split_scores::{first_largest, largest};
 use multiversion::multiversion;
 use taiga_core::learners::boosting::steps::OutputRules;
@@ -365,6 +367,7 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
     let mut found: Vec<Option<FoundSplit>> = vec![None; search.nodes.len()];
     let (mut steps, mut out) = (BorderSums::new(share.counts), Candidates::new());
     let (mut totals, mut parents) = (vec![], vec![]);
+    let (bounds, mut room) = (SharedBounds::where_faster(search.tree, search.rules), BoundRoom::new());
     for k in 0..share.features.len() {
         share.merge_pending(k, (search.merge, packed));
         if k == 0 {
@@ -387,13 +390,32 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
             for missing_left in [true, false] {
                 let n = search.features[feature].borders.len() + !missing_left as usize;
                 let (slot, totals, too_small) = (search.slots[i], &totals[i][..], f64::NEG_INFINITY);
+                let worth = Worth::new(&search.nodes[i], parents[i], search.rules, found[i].map(|best| best.candidate));
+                // No closure around the bounds: it would be compiled for the plainest of processors.
+                let (bins, first) = (|output: usize| share.slot_bins(slot + output, k), search.features[feature].first());
+                let mut most = None;
+                if let Some(bounds) = &bounds
+                    && let Some(any_missing) =
+                        bounds.fill(bins, totals, (first, missing_left, n), f32::NEG_INFINITY, (&mut steps, &mut room))
+                {
+                    most = Some((bounds.largest_score(score_bounds::largest(&room.bounds[..n]), 1), any_missing));
+                }
+                if let Some((most, any_missing)) = most
+                    && !worth.is_met(most)
+                    && !cfg!(debug_assertions)
+                {
+                    if !any_missing {
+                        break;
+                    }
+                    continue;
+                }
                 let scored = Scored { share, place: k, candidates: n, slot, totals, missing_left, too_small };
                 let any_missing = search.score(scored, &mut steps, &mut out);
                 let drawn = search.nodes[i].drawn(feature);
-                let gain = drawn.map_or_else(|| largest(&out.scores[..n]), |border| of_drawn(&out.scores[..n], border).0) - parents[i];
-                if gain > search.rules.min_gain
-                    && (search.nodes[i].ranks_features() || found[i].is_none_or(|best| gain >= best.candidate.gain))
-                {
+                let score = drawn.map_or_else(|| largest(&out.scores[..n]), |border| of_drawn(&out.scores[..n], border).0);
+                debug_assert!(most.is_none_or(|most| score <= most.0 && any_missing == most.1), "{score} above {most:?}");
+                if worth.is_met(score) {
+                    let gain = score - parents[i];
                     let border = drawn.unwrap_or_else(|| first_largest(&out.scores[..n]).1) as u32;
                     let candidate = Candidate::new(&search.nodes[i], (feature as u32, border, missing_left), gain, parents[i]);
                     found[i] = best_of(found[i], Some(FoundSplit { candidate, left: Sums::default(), subset: None }));
@@ -412,7 +434,8 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
 fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packed: &[bool]) -> Option<Candidate> {
     let mut best: Option<Candidate> = None;
     let (mut steps, mut out) = (BorderSums::new(share.counts), Candidates::new());
-    let mut sums = [[0.0; MAX_BINS]; 2];
+    let (mut sums, mut bound_sums) = ([[0.0; MAX_BINS]; 2], [0.0; MAX_BINS]);
+    let (bounds, mut room) = (SharedBounds::where_faster(search.tree, search.rules), BoundRoom::new());
     let (mut totals, mut parents, mut parent): (Vec<Vec<Sums>>, Vec<f64>, f64) = (vec![], vec![], 0.0);
     for k in 0..share.features.len() {
         share.merge_pending(k, (search.merge, packed));
@@ -435,12 +458,32 @@ fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packe
             if candidates == 0 {
                 continue;
             }
+            let (bound_sums, mut most) = (&mut bound_sums[..candidates], None);
+            if let Some(bounds) = &bounds {
+                bound_sums.fill(0.0);
+                let mut all = true;
+                for ((slot, totals), parent) in search.slots.iter().zip(&totals).zip(&parents) {
+                    let bins = |output: usize| share.slot_bins(slot + output, k);
+                    let of = (search.features[feature].first(), side == 0, candidates);
+                    all &= bounds.fill(bins, totals, of, bounds.of_score(*parent), (&mut steps, &mut room)).is_some();
+                    if !all {
+                        break;
+                    }
+                    bound_sums.iter_mut().zip(&room.bounds).for_each(|(sum, bound)| *sum += bound);
+                }
+                most = all.then(|| bounds.largest_score(score_bounds::largest(bound_sums), search.nodes.len()));
+            }
+            let worth = Worth::new(&search.nodes[0], parent, search.rules, best);
+            if most.is_some_and(|most| !worth.is_met(most)) && !cfg!(debug_assertions) {
+                continue;
+            }
             for ((slot, totals), parent) in search.slots.iter().zip(&totals).zip(&parents) {
                 // A node that a candidate would leave a child too small in counts as not split.
                 let (missing_left, too_small) = (side == 0, *parent);
                 search.score(Scored { share, place: k, candidates, slot: *slot, totals, missing_left, too_small }, &mut steps, &mut out);
                 sums.iter_mut().zip(&out.scores).for_each(|(sum, score)| *sum += score);
             }
+            debug_assert!(most.is_none_or(|most| largest(sums) <= most), "{} above {most:?}", largest(sums));
             let (largest, border) = search.nodes[0].drawn(feature).map_or_else(|| first_largest(sums), |border| of_drawn(sums, border));
             let candidate = Candidate::new(&search.nodes[0], (feature as u32, border as u32, side == 0), largest - parent, parent);
             if candidate.gain > search.rules.min_gain && best.is_none_or(|b| better(&candidate, &b)) {

@@ -21,6 +21,12 @@ pub fn expand(packed: u32) -> u64 {
     ((((packed as i32) >> 16) as i64 as u64) << 32).wrapping_add((packed & 0xffff) as u64)
 }
 
+/// Returns two packed gradients as an addend of a bin: the upper one in its upper half, the lower one, signed too, in all of it.
+#[inline(always)]
+pub fn expand_halves(packed: u32) -> u64 {
+    ((((packed as i32) >> 16) as i64 as u64) << 32).wrapping_add(packed as i16 as i64 as u64)
+}
+
 /// Returns a bin's two sums.
 #[inline(always)]
 pub fn unpack(bin: u64) -> (i64, i64) {
@@ -73,25 +79,26 @@ impl Addend for Single {
     }
 }
 
-/// A statistic, and 1 for the row.
+/// A statistic, or the gradients of two outputs in `HALVES` of a word, and 1 for the row.
 #[derive(Clone, Copy)]
-struct Counted {
+struct Counted<const HALVES: bool> {
     #[cfg(target_arch = "x86_64")]
     words: std::arch::x86_64::__m128i,
     #[cfg(not(target_arch = "x86_64"))]
     words: [u64; 2],
 }
 
-impl Addend for Counted {
+impl<const HALVES: bool> Addend for Counted<HALVES> {
     const WIDTH: usize = 2;
 
     #[inline(always)]
     fn of(packed: u32) -> Self {
+        let word = if HALVES { expand_halves(packed) } else { expand(packed) };
         #[cfg(target_arch = "x86_64")]
         // SAFETY: SSE2 is a part of x86-64.
-        let words = unsafe { std::arch::x86_64::_mm_set_epi64x(1, expand(packed) as i64) };
+        let words = unsafe { std::arch::x86_64::_mm_set_epi64x(1, word as i64) };
         #[cfg(not(target_arch = "x86_64"))]
-        let words = [expand(packed), 1];
+        let words = [word, 1];
         Counted { words }
     }
 
@@ -193,17 +200,30 @@ impl KernelCall {
     }
 }
 
+/// What a row's word adds to a bin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinWords {
+    /// A packed statistic to its one word.
+    Single,
+    /// A packed statistic to its first word, and 1 to its second.
+    Counted,
+    /// The gradients of two outputs, as [`expand_halves`] has them, to its first word, and 1 to its second.
+    CountedHalves,
+}
+
 /// The bins that rows are added to.
 pub struct Bins<'b> {
     /// `[feature][code]`, features [`STRIDE`] codes apart.
     pub words: &'b mut [u64],
-    /// Whether a bin is two words, of which the second counts its rows.
-    pub counted: bool,
+    pub of: BinWords,
 }
 
 impl Bins<'_> {
     fn width(&self) -> usize {
-        if self.counted { Counted::WIDTH } else { Single::WIDTH }
+        match self.of {
+            BinWords::Single => Single::WIDTH,
+            BinWords::Counted | BinWords::CountedHalves => Counted::<false>::WIDTH,
+        }
     }
 }
 
@@ -317,7 +337,7 @@ pub enum RowSelection<'a> {
 /// # Panics
 /// When a slice is too short for the job.
 pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, statistics: Option<&[u32]>, bins: Bins<'_>) {
-    let (width, counted) = (own.len(), bins.counted);
+    let (width, of) = (own.len(), bins.of);
     if width == 0 || block.features.is_empty() {
         return;
     }
@@ -329,8 +349,11 @@ pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, 
     // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
     // statistics cover len.
     unsafe {
-        let kernel: unsafe fn(KernelCall) =
-            if counted { kernel!(width, Counted, add_generic, add_bmi) } else { kernel!(width, Single, add_generic, add_bmi) };
+        let kernel: unsafe fn(KernelCall) = match of {
+            BinWords::Single => kernel!(width, Single, add_generic, add_bmi),
+            BinWords::Counted => kernel!(width, Counted<false>, add_generic, add_bmi),
+            BinWords::CountedHalves => kernel!(width, Counted<true>, add_generic, add_bmi),
+        };
         kernel(job)
     }
 }
@@ -385,13 +408,14 @@ pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32
     if block.features.is_empty() {
         return ahead;
     }
-    let counted = bins.counted;
+    let of = bins.of;
     let job = KernelCall::new(block, 0..block.width, RowSelection::List(rows, rows.len()), statistics, bins);
     // SAFETY: the assertions of `KernelCall::new` and the caller's promise are the kernel's conditions.
     unsafe {
-        let kernel: unsafe fn((KernelCall, Ahead)) = match counted {
-            true => kernel!(block.width, Counted, add_near_generic, add_near_bmi),
-            false => kernel!(block.width, Single, add_near_generic, add_near_bmi),
+        let kernel: unsafe fn((KernelCall, Ahead)) = match of {
+            BinWords::Single => kernel!(block.width, Single, add_near_generic, add_near_bmi),
+            BinWords::Counted => kernel!(block.width, Counted<false>, add_near_generic, add_near_bmi),
+            BinWords::CountedHalves => kernel!(block.width, Counted<true>, add_near_generic, add_near_bmi),
         };
         kernel((job, ahead));
     }
@@ -441,18 +465,34 @@ mod tests {
                     let run = |rows: RowSelection, s: Option<&[u32]>| {
                         let mut bins = vec![0u64; l.width * STRIDE];
                         // SAFETY: the lists hold the block's rows.
-                        unsafe { add(&block, 0..l.width, rows, s, Bins { words: &mut bins, counted: false }) };
+                        unsafe { add(&block, 0..l.width, rows, s, Bins { words: &mut bins, of: BinWords::Single }) };
                         let mut sums = vec![];
                         for f in 0..l.features.len() {
                             sums.extend(bins[f * STRIDE..f * STRIDE + 256].iter().map(|x| unpack(*x)));
                         }
                         // Bins that count their rows beside it have the same sums, in parts of the features too.
-                        let mut counted = vec![0u64; 2 * l.width * STRIDE];
+                        let [mut counted, mut halves] = [(); 2].map(|()| vec![0u64; 2 * l.width * STRIDE]);
                         for own in [0..l.width / 8 * 4, l.width / 8 * 4..l.width] {
-                            // SAFETY: the lists hold the block's rows.
-                            unsafe { add(&block, own, rows, s, Bins { words: &mut counted, counted: true }) };
+                            for (words, of) in [(&mut counted, BinWords::Counted), (&mut halves, BinWords::CountedHalves)] {
+                                // SAFETY: the lists hold the block's rows.
+                                unsafe { add(&block, own.clone(), rows, s, Bins { words, of }) };
+                            }
                         }
                         assert!(counted.chunks_exact(2).zip(&bins).all(|(pair, bin)| pair[0] == *bin));
+                        let mut naive = vec![0u64; 2 * l.width * STRIDE];
+                        let listed = match rows {
+                            RowSelection::Range(first, n) => (first as u32..(first + n) as u32).collect(),
+                            RowSelection::List(list, n) => list[..n].to_vec(),
+                        };
+                        for r in &listed {
+                            for f in 0..l.width {
+                                let at = 2 * (f * STRIDE + block.code(*r as usize, f) as usize);
+                                let (upper, lower) = (stats[*r as usize] as i32 >> 16, stats[*r as usize] as i16);
+                                naive[at] = naive[at].wrapping_add(((upper as i64) << 32).wrapping_add(lower as i64) as u64);
+                                naive[at + 1] += 1;
+                            }
+                        }
+                        assert!(halves == naive);
                         let n = match rows {
                             RowSelection::Range(_, n) | RowSelection::List(_, n) => n as u64,
                         };
@@ -461,13 +501,13 @@ mod tests {
                             assert_eq!(own.iter().skip(1).step_by(2).sum::<u64>(), n);
                         }
                         if let RowSelection::List(list, n) = rows {
-                            let mut near = [vec![0u64; l.width * STRIDE], vec![0u64; 2 * l.width * STRIDE]];
+                            let mut near = [1, 2, 2].map(|width| vec![0u64; width * l.width * STRIDE]);
                             let ahead = Ahead { next: std::ptr::null(), end: std::ptr::null() };
-                            for (words, counted) in near.iter_mut().zip([false, true]) {
+                            for (words, of) in near.iter_mut().zip([BinWords::Single, BinWords::Counted, BinWords::CountedHalves]) {
                                 // SAFETY: the lists hold the block's rows.
-                                unsafe { add_near(&block, &list[..n], s, Bins { words, counted }, ahead) };
+                                unsafe { add_near(&block, &list[..n], s, Bins { words, of }, ahead) };
                             }
-                            assert!(near[0] == bins && near[1] == counted);
+                            assert!(near == [bins.clone(), counted, halves]);
                         }
                         sums
                     };
@@ -495,7 +535,7 @@ mod tests {
             let mut bins = vec![0u64; 4 * STRIDE];
             block.bytes.as_mut_slice().fill(0);
             // SAFETY: a range is checked.
-            unsafe { add(&block, 0..4, RowSelection::Range(0, MAX_ROWS), Some(&stats), Bins { words: &mut bins, counted: false }) };
+            unsafe { add(&block, 0..4, RowSelection::Range(0, MAX_ROWS), Some(&stats), Bins { words: &mut bins, of: BinWords::Single }) };
             let expected = ((packed as i32 >> 16) as i64 * MAX_ROWS as i64, (packed & 0xffff) as i64 * MAX_ROWS as i64);
             assert_eq!(unpack(bins[0]), expected);
         }

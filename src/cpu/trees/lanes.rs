@@ -14,13 +14,16 @@
 //!               outputs 1, 0   outputs 3, 2
 //! ```
 //!
+//! The gradients of two outputs alone are one word a row, which stands behind the row's codes as that of a tree of one output does, and is added
+//! by the same loops ([`Lanes::are_one_word`]).
+//!
 //! A lane is a packed statistic (a plane of one output, see [`super::gradient_quantizer`]), or the gradients of two outputs. When
 //! partial histograms are merged, an output's lane becomes a histogram of its own; it is merged, subtracted and kept as that of any
 //! other tree.
 
 use super::codes::CodeBlock;
 use super::gradient_quantizer::{GradientQuantizer, Plane};
-use super::histogram::{MAX_ROWS, NEAR, RowSelection, STRIDE, expand, prefetch_near};
+use super::histogram::{BinWords, MAX_ROWS, NEAR, RowSelection, STRIDE, expand, expand_halves, prefetch_near};
 use multiversion::multiversion;
 use std::ops::Range;
 use taiga_core::learners::boosting::several::HessianUnits;
@@ -96,6 +99,16 @@ impl Lanes {
     /// Returns the lanes of the one output of a tree by planes, where [`super::histogram`] adds statistics and counts side by side.
     pub fn of_planes(planes: &[Plane]) -> Option<Lanes> {
         (*planes == [Plane::Both, Plane::Count]).then(|| Lanes::new(1, planes, false))
+    }
+
+    /// Returns whether a row's statistics are one word, and all else that it adds to a bin is 1: the gradients of two outputs.
+    pub fn are_one_word(&self) -> bool {
+        self.halves && self.outputs == 2
+    }
+
+    /// Returns what a row's word adds to a bin, of rows that have one.
+    pub fn bin_words(&self) -> BinWords {
+        if self.halves { BinWords::CountedHalves } else { BinWords::Counted }
     }
 
     /// Returns where an output's plane is found, of which it has `p` before it.
@@ -180,6 +193,24 @@ impl SharedTree {
         Sums { hessian: sums.hessian.saturating_mul(self.pairs as i64), ..sums }
     }
 
+    /// Writes the gradients of a batch of two outputs, whose hessians are 1, to a word each row: those of the second in its upper half.
+    /// `scratch`: room for a plane.
+    pub fn pack_pair(
+        &self,
+        derivatives: [(&[f32], &[f32]); 2],
+        (random, first_row): (Random, usize),
+        scratch: &mut Vec<u32>,
+        words: &mut [u32],
+    ) {
+        scratch.resize(words.len(), 0);
+        let [lower, upper] = derivatives;
+        self.quantizers[0].pack(lower.0, lower.1, random, first_row, &mut [&mut scratch[..]]);
+        self.quantizers[1].pack(upper.0, upper.1, random, first_row, &mut [words]);
+        for (word, lower) in words.iter_mut().zip(&*scratch) {
+            *word = (*word & 0xffff_0000) | (lower >> 16);
+        }
+    }
+
     /// Writes a batch's statistics of one output to its lanes of `words`, and 1 to that of ones. `scratch`: room for two planes.
     pub fn pack(
         &self,
@@ -210,12 +241,6 @@ impl SharedTree {
             }
         }
     }
-}
-
-/// Returns the gradients of two outputs as an addend of a bin: the upper one in its upper half, the lower one, signed too, in all of it.
-#[inline(always)]
-fn expand_halves(packed: u32) -> u64 {
-    ((((packed as i32) >> 16) as i64 as u64) << 32).wrapping_add(packed as i16 as i64 as u64)
 }
 
 /// Returns a statistic as an addend of a bin.

@@ -29,6 +29,7 @@ mod position_factors;
 mod presorted;
 mod score_bounds;
 mod shard;
+mod shared_bounds;
 mod sparse_bins;
 mod sparse_features;
 mod split_scores;

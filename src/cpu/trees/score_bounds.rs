@@ -58,14 +58,19 @@ impl Parts {
 }
 
 impl ScoreBounds {
-    /// Returns how bounds are computed under these rules where they save time: not with AVX-512, which makes numbers of integers in vectors, so that the
-    /// scores themselves take no longer.
+    /// Returns how bounds are computed under these rules where they save time.
     pub fn where_faster(rules: &SplitRules) -> Option<ScoreBounds> {
+        ScoreBounds::save_time().then(|| ScoreBounds::new(rules)).flatten()
+    }
+
+    /// Returns whether bounds save time on this processor: not with AVX-512, which makes numbers of integers in vectors, so that the
+    /// scores themselves take no longer.
+    pub fn save_time() -> bool {
         #[cfg(target_arch = "x86_64")]
         if is_x86_feature_detected!("avx512dq") {
-            return None;
+            return false;
         }
-        ScoreBounds::new(rules)
+        true
     }
 
     /// Returns how bounds are computed under these rules, unless the numbers may leave what an f32 can hold.

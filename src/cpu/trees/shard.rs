@@ -13,6 +13,7 @@ pub(crate) use super::codes::STATISTICS;
 use super::dropouts::KeptTrees;
 use super::feature_groups::Group;
 use super::gradient_quantizer::{BATCH, GradientQuantizer, Magnitudes, Plane};
+use super::histogram::BinWords;
 pub(crate) use super::histogram::expand;
 use super::lanes::{Lanes, SharedTree};
 use super::partition::CodeTest;
@@ -130,9 +131,14 @@ pub struct TreeContext<'a> {
 }
 
 impl TreeContext<'_> {
-    /// Returns whether a row's gradient and hessian are one word, and all else that it adds to a bin is 1.
-    pub fn is_narrow(&self) -> bool {
-        self.quantizer.planes[0] == Plane::Both && self.shared.is_none()
+    /// Returns whether a row's statistics are one word, and all else that it adds to a bin is 1.
+    pub fn has_one_word(&self) -> bool {
+        self.shared.map_or(self.quantizer.planes[0] == Plane::Both, |shared| shared.lanes.are_one_word())
+    }
+
+    /// Returns what a row's word adds to a bin, of rows that have one for each bin.
+    pub fn bin_words(&self) -> BinWords {
+        self.lanes().map_or(BinWords::Single, |lanes| lanes.bin_words())
     }
 
     /// Returns the lanes that a bin of partial histograms has side by side; none where each plane has bins of its own.

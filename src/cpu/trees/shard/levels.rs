@@ -48,7 +48,7 @@ impl Shard {
             && self.groups[0].columns.is_none()
             && tree.open().eq([0])
             && group.plan.sparse.is_empty()
-            && tree.is_narrow()
+            && tree.has_one_word()
             && 2 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= self.rows
             && parents().min().zip(parents().max()).is_some_and(near)
             && divisions.iter().filter(|d| d.histograms).count() <= MOST_SLOTS
@@ -123,7 +123,7 @@ impl Shard {
         assert!(node_of.len() == self.rows);
         let level = self.level_partition(divisions, tree);
         let (group, plan) = (&self.groups[0], &tree.groups[0].plan);
-        let (counted, width) = (tree.lanes().is_some(), tree.lanes().map_or(1, |lanes| lanes.width));
+        let (of, width) = (tree.bin_words(), tree.lanes().map_or(1, |lanes| lanes.width));
         summed.iter_mut().for_each(|(_, partial)| group.begin_segment(partial, plan, tree));
         let row_bytes: usize = group.blocks.iter().map(|b| b.stride).sum();
         let window = (WINDOW_BYTES / row_bytes).clamp(LEAST_ROWS, MOST_ROWS);
@@ -162,7 +162,7 @@ impl Shard {
                 let mut at = 0;
                 for (block, ahead) in group.blocks.iter().zip(&mut ahead) {
                     let end = at + block.width * STRIDE * width;
-                    let bins = Bins { words: &mut bins[at..end], counted };
+                    let bins = Bins { words: &mut bins[at..end], of };
                     let of_rows = (!embedded).then_some(&statistics[..]);
                     // SAFETY: the rows are this shard's.
                     *ahead = unsafe { add_near(block, list, of_rows, bins, *ahead) };

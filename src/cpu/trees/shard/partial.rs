@@ -183,7 +183,7 @@ impl Shard {
         mut len: usize,
         mut first: Option<&[u32]>,
     ) {
-        if let Some(shared) = tree.shared {
+        if let Some(shared) = tree.shared.filter(|_| !tree.has_one_word()) {
             return self.accumulate_lanes(group, partial, (tree, shared.lanes), (source, list, start, len));
         }
         while len > 0 {
@@ -206,7 +206,7 @@ impl Shard {
         }
     }
 
-    /// Adds the statistics of rows of all outputs that share a tree to a partial histogram, as [`Shard::accumulate`] does.
+    /// Adds the statistics of rows of all outputs that share a tree, of more than a word, to a partial histogram, as [`Shard::accumulate`] does.
     fn accumulate_lanes(
         &mut self,
         group: usize,
@@ -257,14 +257,13 @@ impl Shard {
             None => (!embedded).then_some(&self.ordered[..]),
         };
         let rows = self.selected(source, list, start..start + len, n);
-        let lanes = tree.lanes();
-        let (counted, width) = (lanes.is_some(), lanes.map_or(1, |lanes| lanes.width));
-        let planes = if counted { 1 } else { tree.quantizer.planes.len() };
+        let (of, lanes) = (tree.bin_words(), tree.lanes());
+        let (planes, width) = lanes.map_or((tree.quantizer.planes.len(), 1), |lanes| (1, lanes.width));
         let mut at = ((partial.segments - 1) * planes + p) * self.groups[group].plane_bins() * width;
         for block in &self.groups[group].blocks {
             let end = at + block.width * STRIDE * width;
             let codes = block.codes_of(&self.groups[group].own);
-            let bins = Bins { words: &mut partial.bins[at..end], counted };
+            let bins = Bins { words: &mut partial.bins[at..end], of };
             // SAFETY: lists hold nothing but rows of this shard.
             unsafe { histogram::add(block, codes, rows, statistics, bins) };
             at = end;

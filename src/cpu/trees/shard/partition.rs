@@ -22,10 +22,10 @@ impl Shard {
     }
 
     /// Returns whether nodes of at most [`FEW_ROWS`] rows are searched without histograms: where one shard has all of a node's
-    /// rows and can read their codes by feature.
+    /// rows, whose outputs are not several, and can read their codes by feature.
     fn searches_rows(&self, tree: &TreeContext<'_>) -> bool {
         let codes_at_hand = self.groups[0].columns.is_some() && tree.groups[0].plan.sparse.is_empty();
-        self.alone() && codes_at_hand && tree.is_narrow()
+        self.alone() && codes_at_hand && tree.has_one_word() && tree.shared.is_none()
     }
 
     /// Partitions the rows of one node, in steps that its histograms are summed in; returns whether it has histograms.

@@ -28,6 +28,7 @@ impl Shard {
         for batch in 0..self.batches() {
             let range = match tree.shared {
                 None => self.pack_batch(loss, tree, batch, &mut first),
+                Some(shared) if tree.has_one_word() => self.pack_pair(loss, (tree, shared), batch, &mut first),
                 Some(shared) => self.pack_lanes(loss, (tree, shared), batch),
             };
             let n = range.len();
@@ -74,6 +75,22 @@ impl Shard {
         range
     }
 
+    /// Quantizes the derivatives of a batch of the two outputs that share the tree, whose words are also written to `first`; returns the range of rows.
+    fn pack_pair(
+        &mut self,
+        loss: &dyn Loss,
+        (tree, shared): (&TreeContext<'_>, &SharedTree),
+        batch: usize,
+        first: &mut [u32],
+    ) -> Range<usize> {
+        let range = self.derive_outputs(loss, (shared.first, 2), batch);
+        let (n, number) = (range.len(), (tree.rounding, self.number(batch)));
+        let derivatives = [0, 1].map(|k| (&self.of_outputs[k].0[..n], &self.of_outputs[k].1[..n]));
+        shared.pack_pair(derivatives, number, &mut self.ordered, &mut first[..n]);
+        self.store_statistics(range.clone(), &first[..n]);
+        range
+    }
+
     /// Quantizes the derivatives of a batch of all outputs that share the tree, or of all bodies and tails that it is told by; returns the
     /// range of rows.
     fn pack_lanes(&mut self, loss: &dyn Loss, (tree, shared): (&TreeContext<'_>, &SharedTree), batch: usize) -> Range<usize> {
@@ -101,7 +118,7 @@ impl Shard {
 
     /// Makes room for the statistics of all rows beyond those that stand beside their codes.
     fn resize_statistics(&mut self, tree: &TreeContext<'_>) {
-        if let Some(shared) = tree.shared {
+        if let Some(shared) = tree.shared.filter(|_| !tree.has_one_word()) {
             self.words.resize(self.rows * shared.lanes.width, 0);
             return;
         }
