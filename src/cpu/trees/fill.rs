@@ -34,7 +34,7 @@ pub fn rows(shard: &mut Shard, data: &TrainingData<'_>) -> Result<()> {
     shard.target = take(&batches, &data.target, place)?;
     shard.more_targets = data.more_targets.iter().map(|t| take(&batches, t, place)).collect::<Result<_>>()?;
     shard.weight = data.weight.as_ref().map(|w| take(&batches, w, place)).transpose()?;
-    shard.scores = data.scores.iter().map(|s| take_scores(&batches, s, place)).collect::<Result<_>>()?;
+    shard.scores = data.scores.iter().map(|s| take(&batches, s, place)).collect::<Result<_>>()?;
     shard.columns = data.columns.iter().map(|c| take(&batches, c, place)).collect::<Result<_>>()?;
     shard.held_out = data.held_out.map(|h| take(&batches, h, place)).transpose()?;
     if data.pieces.bodies > 0 {
@@ -61,13 +61,6 @@ fn take<T: Zero>(batches: &[Range<usize>], values: &[T], (rows, spill): (usize, 
         rest = others;
     }
     Ok(out)
-}
-
-/// As [`take`], of scores. Where all of them are zero, as before the first tree of most losses, no page of them is in memory until it is written to: codes
-/// that come in batches are read meanwhile.
-fn take_scores(batches: &[Range<usize>], scores: &[f32], place: (usize, Option<&SpillFolder>)) -> Result<Array<f32>> {
-    let are_zero = batches.iter().all(|b| scores[b.clone()].iter().all(|score| score.to_bits() == 0));
-    if are_zero { Array::zeroed("the scores of a fit", place.0, place.1) } else { take(batches, scores, place) }
 }
 
 /// Makes the codes of the shard's rows, of `rows` in all, for the features that a fit starts with, of those that are summed there; those

@@ -229,6 +229,7 @@ impl Iterator for Reaching {
 mod tests {
     use super::*;
     use crate::trees::bins::{Counts, NodeBins};
+    use crate::trees::split_scores::tests::without_limits;
     use crate::trees::split_scores::{Context, score};
     use taiga_core::numerics::random::{Purpose, Random};
     use taiga_core::tree::SplitParams;
@@ -253,10 +254,8 @@ mod tests {
                     l2: [0.0, 1e-30, 0.5, 1e9][below(4) as usize],
                     min_child_weight: [0.0, 2.0][below(2) as usize],
                     min_data_in_leaf: [0, 3][below(2) as usize],
-                    min_gain: 0.0,
                     max_delta_step: [f64::INFINITY, f64::INFINITY, 0.5][below(3) as usize],
-                    path_smooth: 0.0,
-                    categories: Default::default(),
+                    ..without_limits()
                 },
                 level_limits: below(3) == 0,
                 monotone: vec![],
@@ -316,16 +315,7 @@ mod tests {
     /// Proves that sums that do not fit are refused, not cut.
     #[test]
     fn larger_sums_have_no_bounds() {
-        let params = SplitParams {
-            l1: 0.0,
-            l2: 0.0,
-            min_child_weight: 0.0,
-            min_data_in_leaf: 0,
-            min_gain: 0.0,
-            max_delta_step: f64::INFINITY,
-            path_smooth: 0.0,
-            categories: Default::default(),
-        };
+        let params = without_limits();
         let rules = SplitRules { scales: Scales { gradient: 1.0, hessian: 1.0 }, params, level_limits: false, monotone: vec![] };
         let bounds = ScoreBounds::new(&rules).unwrap();
         for (large, fits) in

@@ -224,6 +224,7 @@ mod tests {
     use crate::trees::bins::Counts;
     use crate::trees::gradient_quantizer::{GradientQuantizer, Magnitudes};
     use crate::trees::score_bounds::largest;
+    use crate::trees::split_scores::tests::without_limits;
     use taiga_core::learners::boosting::steps::OutputRules;
     use taiga_core::numerics::random::{Purpose, Random};
     use taiga_core::tree::SplitParams;
@@ -255,14 +256,10 @@ mod tests {
         for case in 0..if cfg!(miri) { 10 } else { 400 } {
             let (outputs, unit) = ([1, 2, 3, 10][below(4) as usize], below(2) == 1);
             let params = SplitParams {
-                l1: 0.0,
                 l2: [0.0, 0.5, 30.0, 1e5][below(4) as usize],
                 min_child_weight: [0.0, 0.5, 20.0, 500.0][below(4) as usize],
                 min_data_in_leaf: [0, 0, 1, 40][below(4) as usize],
-                min_gain: 0.0,
-                max_delta_step: f64::INFINITY,
-                path_smooth: 0.0,
-                categories: Default::default(),
+                ..without_limits()
             };
             let rules =
                 SplitRules { scales: Scales { gradient: 1.0, hessian: 1.0 }, params, level_limits: below(2) == 1, monotone: vec![] };
@@ -345,16 +342,7 @@ mod tests {
     /// Proves that what bounds can't be computed of is said: `l1`, wide statistics, outputs of which one counts next to nothing, and bins that are not packed.
     #[test]
     fn others_have_no_bounds() {
-        let params = SplitParams {
-            l1: 0.0,
-            l2: 1.0,
-            min_child_weight: 0.0,
-            min_data_in_leaf: 0,
-            min_gain: 0.0,
-            max_delta_step: f64::INFINITY,
-            path_smooth: 0.0,
-            categories: Default::default(),
-        };
+        let params = SplitParams { l2: 1.0, ..without_limits() };
         let rules = SplitRules { scales: Scales { gradient: 1.0, hessian: 1.0 }, params, level_limits: false, monotone: vec![] };
         let tree = |params: SplitParams, importance: f64, largest: f32| {
             let mut magnitudes = Magnitudes::of_none(true);

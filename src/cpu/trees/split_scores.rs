@@ -171,12 +171,26 @@ fn add<T: Copy + std::ops::AddAssign>(a: &mut [T], b: &[T]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::trees::bins::Counts;
     use taiga_core::numerics::random::{Purpose, Random};
     use taiga_core::tree::SplitParams;
     use taiga_core::tree::split::{Scales, SplitRules};
+
+    /// Parameters under which every candidate with rows on both sides is allowed, without regularization.
+    pub fn without_limits() -> SplitParams {
+        SplitParams {
+            l1: 0.0,
+            l2: 0.0,
+            min_child_weight: 0.0,
+            min_data_in_leaf: 0,
+            min_gain: 0.0,
+            max_delta_step: f64::INFINITY,
+            path_smooth: 0.0,
+            categories: Default::default(),
+        }
+    }
 
     /// Proves that candidates scored many at a time have the bits of each scored alone, under every rule but monotone constraints: children
     /// without rows, without curvature, just large enough and just not, sums that are zero.
@@ -196,10 +210,7 @@ mod tests {
                     l2: [0.0, 0.5][below(2) as usize],
                     min_child_weight: [0.0, 2.0][below(2) as usize],
                     min_data_in_leaf: [0, 5][below(2) as usize],
-                    min_gain: 0.0,
-                    max_delta_step: f64::INFINITY,
-                    path_smooth: 0.0,
-                    categories: Default::default(),
+                    ..without_limits()
                 },
                 level_limits: below(2) == 1,
                 monotone: vec![],
