@@ -3,9 +3,9 @@
 //! of the sequence are tried.
 
 use super::bins::{MAX_BINS, NodeBins};
-use super::evaluate_shared::output_score;
 use super::histogram::expand;
 use super::lanes::SharedTree;
+use super::shared_scores::output_score;
 use taiga_core::quantize::CodeSet;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::SearchNode;

@@ -30,6 +30,7 @@ mod presorted;
 mod score_bounds;
 mod shard;
 mod shared_bounds;
+mod shared_scores;
 mod sparse_bins;
 mod sparse_features;
 mod split_scores;

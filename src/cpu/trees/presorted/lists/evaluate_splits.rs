@@ -4,7 +4,7 @@ use super::{LANES, MISSING, SortedLists, border, gradient, hessian};
 use crate::trees::bins::MAX_BINS;
 use crate::trees::evaluate_splits::{FoundSplit, LevelBest, best_of};
 use crate::trees::shard::NodeRows;
-use crate::trees::split_scores::{Context, first_largest, score};
+use crate::trees::split_scores::{Context, first_largest, largest, score};
 use multiversion::multiversion;
 use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
@@ -301,8 +301,10 @@ pub fn find_level_split(
             }
             let borders = feature.borders.len();
             for (side, candidates) in [(0, borders), (1, if any_missing[lane] { borders + 1 } else { 0 })] {
-                if candidates > 0 {
-                    let (largest, border) = first_largest(&level.sums[side][lane][..candidates]);
+                let sums = &level.sums[side][lane][..candidates];
+                // Where it is needs no looking for in most features.
+                if best.worth().is_met(largest(sums)) {
+                    let (largest, border) = first_largest(sums);
                     best.offer((f, border, side == 0), largest);
                 }
             }
