@@ -239,7 +239,7 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
                 let n = search.features[feature].borders.len() + !missing_left as usize;
                 let (slot, totals, too_small) = (search.slots[i], &totals[i][..], f64::NEG_INFINITY);
                 let scored = Scored { share, place: k, candidates: n, slot, totals, missing_left, too_small };
-                let worth = Worth::new(&search.nodes[i], parents[i], search.rules, found[i].map(|best| best.candidate));
+                let worth = Worth::new(&search.nodes[i], parents[i], search.rules.min_gain, found[i].map(|best| best.candidate));
                 let most = search.most_of_node(bounds.as_ref(), scored, (&mut steps, &mut room));
                 if let Some((most, any_missing)) = most
                     && !worth.is_met(most)
@@ -308,7 +308,7 @@ fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packe
                 missing_left: side == 0,
                 too_small: parents[node],
             };
-            let worth = Worth::new(&search.nodes[0], parent, search.rules, best);
+            let worth = Worth::new(&search.nodes[0], parent, search.rules.min_gain, best);
             let most = search.most_of_level(bounds.as_ref(), scored, &mut bound_sums[..candidates], (&mut steps, &mut room));
             if most.is_some_and(|most| !worth.is_met(most)) && !cfg!(debug_assertions) {
                 continue;

@@ -111,7 +111,7 @@ impl FeatureShare {
                     if !missing_left && missing == Sums::default() {
                         break;
                     }
-                    let worth = Worth::new(node, parents[i], rules, found[i].map(|best| best.candidate));
+                    let worth = Worth::new(node, parents[i], rules.min_gain, found[i].map(|best| best.candidate));
                     if let Some((step, gain)) = best_step(&mut steps, aside, &c, candidates, bounds.as_ref(), &worth, &mut room) {
                         let candidate = Candidate::new(node, (*f as u32, steps.bin[step] - first as u32, missing_left), gain, parents[i]);
                         found[i] = best_of(found[i], Some(FoundSplit { candidate, left: steps.at(step) - aside, subset: None }));
@@ -341,8 +341,7 @@ impl<'a> LevelBest<'a> {
     /// Returns what a score has to be worth to be offered.
     #[inline(always)]
     pub fn worth(&self) -> Worth {
-        let least = self.candidate.filter(|_| !self.node.ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
-        Worth { parent: self.parent, above: self.min_gain, least }
+        Worth::new(self.node, self.parent, self.min_gain, self.candidate)
     }
 }
 
@@ -357,9 +356,9 @@ impl Worth {
     /// Returns what a score has to be worth where that of what is split is `parent` and the best split so far is `found`. `node`: what is split, or the
     /// first of a level's nodes.
     #[inline(always)]
-    pub fn new(node: &SearchNode, parent: f64, rules: &SplitRules, found: Option<Candidate>) -> Worth {
+    pub fn new(node: &SearchNode, parent: f64, min_gain: f64, found: Option<Candidate>) -> Worth {
         let least = found.filter(|_| !node.ranks_features()).map_or(f64::NEG_INFINITY, |best| best.gain);
-        Worth { parent, above: rules.min_gain, least }
+        Worth { parent, above: min_gain, least }
     }
 
     /// Returns whether the gain of a score is more than the least one, and no less than that of what has been found.
