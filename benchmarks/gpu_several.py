@@ -3,7 +3,7 @@
 Fits of boosted trees and of forests, predictions and Shapley values of the same rows, by each device in turn; the best
 of several runs, how many times as fast as the first device each is, and whether the bytes are equal. Times are those
 that a user sees: borders, codes and the way to the devices are in them. A tree's time is the difference between fits of
-many and of few rounds. `python -m benchmarks.scaling` draws what `--out` keeps.
+many and of few trees. `python -m benchmarks.scaling` draws what `--out` keeps.
 """
 
 from __future__ import annotations
@@ -40,15 +40,18 @@ def main() -> None:
     def fit(rounds: int, **params: str | int) -> Callable[[str], pl.Expr]:
         return lambda device: tg.fit_gbdt(TARGET, *features, rounds=rounds, device=device, **params)
 
+    def grow(trees: int, **params: int) -> Callable[[str], pl.Expr]:
+        return lambda device: tg.fit_forest(TARGET, *features, trees=trees, device=device, **params)
+
+    # What is done once as few and once as many times stands one behind the other.
     tasks: dict[str, Callable[[str], pl.Expr]] = {
         "boosted trees, 100 rounds": fit(100),
         "boosted trees, 500 rounds": fit(500),
         "depthwise trees, 100 rounds": fit(100, policy="depthwise", depth=6),
         "depthwise trees, 500 rounds": fit(500, policy="depthwise", depth=6),
-        "forest, 100 trees, depth 12": lambda device: tg.fit_forest(
-            TARGET, *features, trees=100, depth=12, oob=False, device=device
-        ),
-        "forest, 100 trees, any depth": lambda device: tg.fit_forest(TARGET, *features, trees=100, device=device),
+        "forest of depth 12, 20 trees": grow(20, depth=12, oob=False),
+        "forest of depth 12, 100 trees": grow(100, depth=12, oob=False),
+        "forest of any depth, 100 trees": grow(100),
         "predict, boosted": lambda device: tg.predict(boosted, device=device),
         "predict, forest": lambda device: tg.predict(forest, device=device),
         "Shapley values, boosted": lambda device: tg.predict(boosted, output="shap", device=device),
@@ -80,11 +83,13 @@ def main() -> None:
         measured[name] = best
         keep(name, best)
         print(line(name, best, "equal" if same else "DIFFER"), flush=True)
-        few = measured.get(name.replace("500", "100"))
-        if few and "500" in name:
-            trees = [(many - less) / 400 for many, less in zip(best, few, strict=True)]
-            keep(name.replace("500 rounds", "one"), trees)
-            print(line(name.replace("500 rounds", "one"), trees, ""), flush=True)
+        for many, few, each in ((500, 100, "rounds"), (100, 20, "trees")):
+            less = measured.get(name.replace(f"{many} {each}", f"{few} {each}"), best)
+            if less is not best:
+                trees = [(long - short) / (many - few) for long, short in zip(best, less, strict=True)]
+                one = name.replace(f"{many} {each}", "one")
+                keep(one, trees)
+                print(line(one, trees, ""), flush=True)
 
 
 def line(name: str, seconds: list[float], said: str) -> str:

@@ -20,7 +20,8 @@ TASKS = {
     "depthwise trees, one": "a depthwise tree",
     "boosted trees, 500 rounds": "a fit of 500 trees",
     "boosted trees, 100 rounds": "a fit of 100 trees",
-    "forest, 100 trees, depth 12": "a forest of 100 trees",
+    "forest of depth 12, one": "a tree of a forest",
+    "forest of depth 12, 100 trees": "a forest of 100 trees",
     "predict, forest": "predictions of the forest",
 }
 
