@@ -1,12 +1,12 @@
-"""Tables larger than memory: `python -m benchmarks.larger_than_memory [--rows 100000000] [--limit-mb 5000]`.
+"""Tables larger than memory: `python -m benchmarks.larger_than_memory [--rows 100000000] [--limit-mb 5368]`.
 
 Writes a table of `--rows` by 28 f32 columns and an f32 target to Parquet files, a piece at a time: 11.6 GB for
 100,000,000 rows. Fits it in processes of their own that a control group holds to a limit (version 1 or 2, made by hand,
 which root may; the kernel ends what takes more, and reads what was mapped from files again where it has given it up):
-`fit_gbdt(batches=True)` with codes in memory under `--limit-mb`, the same with `spill` under `--spill-limit-mb`, and
-XGBoost's `ExtMemQuantileDMatrix`. Each says its time and the most anonymous memory (what can't be read again from a
-file) that its group held. Before that `--sample-rows` of the table are fitted both ways, and must give the same bytes.
-The files stay, in build/benchmarks, until they are deleted.
+`fit_gbdt(batches=True)` with codes in memory under `--limit-mb` (5 GiB, as control groups read 5G), the same with
+`spill` under `--spill-limit-mb`, and XGBoost's `ExtMemQuantileDMatrix`. Each says its time and the most anonymous
+memory (what can't be read again from a file) that its group held. Before that `--sample-rows` of the table are fitted
+both ways, and must give the same bytes. The files stay, in build/benchmarks, until they are deleted.
 
 `--only words`: sparse logistic regression, 10 passes of `lbfgs` over `--words-rows` rows of 40 words each, whole, in
 batches and with `spill`, under `--limit-mb` all.
@@ -233,7 +233,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=100_000_000)
     parser.add_argument("--sample-rows", type=int, default=2_000_000)
     parser.add_argument("--trees", type=int, default=10)
-    parser.add_argument("--limit-mb", type=int, default=5_000)
+    parser.add_argument("--limit-mb", type=int, default=5 * 2**30 // 10**6)
     parser.add_argument("--spill-limit-mb", type=int, default=1_500)
     parser.add_argument("--words-rows", type=int, default=5_000_000)
     parser.add_argument("--only", nargs="+", default=["memory", "spill", "xgboost"])

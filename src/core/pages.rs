@@ -13,19 +13,22 @@ const HUGE: usize = 2 << 20;
 
 /// Asks for huge pages for memory that has not been written to yet.
 fn advise<T>(values: &mut Vec<T>) {
-    let bytes = values.capacity() * size_of::<T>();
+    advise_range(values.as_mut_ptr().cast(), values.capacity() * size_of::<T>());
+}
+
+/// Asks for huge pages for `bytes` bytes from `start` on, which are one allocation, or a part of one, that has not been written to yet.
+pub(crate) fn advise_range(start: *mut u8, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     if bytes >= HUGE {
-        // SAFETY: the range lies inside the vector's allocation; the advice changes neither its
+        let (first, end) = ((start as usize).next_multiple_of(4096), start as usize + bytes);
+        // SAFETY: the range lies inside the allocation; the advice changes neither its
         // contents nor its validity, and its failure is of no consequence.
         unsafe {
-            let start = (values.as_mut_ptr() as usize).next_multiple_of(4096);
-            let end = values.as_mut_ptr() as usize + bytes;
-            libc::madvise(start as *mut libc::c_void, (end - start) & !4095, libc::MADV_HUGEPAGE);
+            libc::madvise(first as *mut libc::c_void, (end - first) & !4095, libc::MADV_HUGEPAGE);
         }
     }
     #[cfg(not(all(target_os = "linux", not(miri))))]
-    let _ = (bytes, HUGE);
+    let _ = (start, bytes, HUGE);
 }
 
 fn check_room(what: &str, bytes: usize) -> Result<()> {

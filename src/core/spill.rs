@@ -1,4 +1,5 @@
-//! Arrays in files of a folder, mapped: the system writes them out where memory is short, and reads them again.
+//! Arrays in files of a folder, mapped: the system writes them out where memory is short, and reads them again. Large ones in memory are mapped too:
+//! an allocator keeps what is freed for a while, of which a fit that fills the memory has need at once.
 //!
 //! Each array is a file of its own, whose name is taken away as soon as it is open: it goes with the process, however that ends. Its place
 //! on the disk is taken before anything is written to it, so that a full disk is an error here and no signal later.
@@ -58,9 +59,14 @@ pub struct Array<T>(Place<T>);
 
 enum Place<T> {
     Memory(Vec<T>),
+    /// A file, or pages of its own in memory.
     #[cfg(unix)]
-    File(mapped::Mapped<T>),
+    Mapped(mapped::Mapped<T>),
 }
+
+/// Arrays of so many bytes have pages of their own.
+#[cfg(all(unix, not(miri)))]
+const LARGE: usize = 64 << 20;
 
 impl<T> Default for Array<T> {
     fn default() -> Self {
@@ -82,9 +88,20 @@ impl<T: Zero> Array<T> {
     pub fn zeroed(what: &str, len: usize, spill: Option<&SpillFolder>) -> Result<Array<T>> {
         match spill {
             Some(spill) if len > 0 => spilled(what, len, spill),
+            #[cfg(all(unix, not(miri)))]
+            _ if len >= LARGE / size_of::<T>().max(1) => of_own_pages(what, len),
             _ => pages::try_zeroed(what, len).map(Array::from),
         }
     }
+}
+
+#[cfg(all(unix, not(miri)))]
+fn of_own_pages<T: Zero>(what: &str, len: usize) -> Result<Array<T>> {
+    use crate::memory::{check_room, product, refused};
+    let bytes = product(&[len as u64, size_of::<T>() as u64]);
+    let mapped = mapped::Mapped::in_memory(len, bytes).map_err(|_| refused(what, bytes))?;
+    check_room(what, bytes)?;
+    Ok(Array(Place::Mapped(mapped)))
 }
 
 #[cfg(unix)]
@@ -92,7 +109,7 @@ fn spilled<T: Zero>(what: &str, len: usize, spill: &SpillFolder) -> Result<Array
     use crate::memory::{product, size};
     let bytes = product(&[len as u64, size_of::<T>() as u64]);
     let full = |e: std::io::Error| fault(format!("{what} need {} in {}: {e}", size(bytes), spill.path.display()));
-    mapped::Mapped::new(&spill.file()?, len, bytes).map(|mapped| Array(Place::File(mapped))).map_err(full)
+    mapped::Mapped::new(&spill.file()?, len, bytes).map(|mapped| Array(Place::Mapped(mapped))).map_err(full)
 }
 
 #[cfg(not(unix))]
@@ -107,7 +124,7 @@ impl<T> Deref for Array<T> {
         match &self.0 {
             Place::Memory(values) => values,
             #[cfg(unix)]
-            Place::File(mapped) => mapped,
+            Place::Mapped(mapped) => mapped,
         }
     }
 }
@@ -117,21 +134,21 @@ impl<T> DerefMut for Array<T> {
         match &mut self.0 {
             Place::Memory(values) => values,
             #[cfg(unix)]
-            Place::File(mapped) => mapped,
+            Place::Mapped(mapped) => mapped,
         }
     }
 }
 
 #[cfg(unix)]
 mod mapped {
-    use crate::pages::Zero;
+    use crate::pages::{self, Zero};
     use std::fs::File;
     use std::io;
     use std::ops::{Deref, DerefMut};
     use std::os::fd::AsRawFd;
     use std::ptr::NonNull;
 
-    /// A file that is mapped whole, as `len` values.
+    /// A file that is mapped whole, or pages of no file, as `len` values.
     pub struct Mapped<T> {
         start: NonNull<T>,
         len: usize,
@@ -169,11 +186,23 @@ mod mapped {
     impl<T: Zero> Mapped<T> {
         /// Maps an empty file as `len` zeros, which are `bytes` bytes and not none.
         pub fn new(file: &File, len: usize, bytes: u64) -> io::Result<Mapped<T>> {
-            let size = usize::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
             take_place(file, bytes)?;
+            Mapped::of(len, bytes, libc::MAP_SHARED, file.as_raw_fd())
+        }
+
+        /// Maps `len` zeros, which are `bytes` bytes and not none, in memory: they take none until they are written, and go back to the system where
+        /// this is dropped.
+        pub fn in_memory(len: usize, bytes: u64) -> io::Result<Mapped<T>> {
+            let mapped: Mapped<T> = Mapped::of(len, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1)?;
+            pages::advise_range(mapped.start.as_ptr().cast(), len * size_of::<T>());
+            Ok(mapped)
+        }
+
+        fn of(len: usize, bytes: u64, flags: libc::c_int, file: libc::c_int) -> io::Result<Mapped<T>> {
+            let size = usize::try_from(bytes).map_err(|_| io::Error::from_raw_os_error(libc::ENOMEM))?;
             let access = libc::PROT_READ | libc::PROT_WRITE;
-            // SAFETY: a new mapping, at an address that the system chooses, of a file as long as it is.
-            let start = unsafe { libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+            // SAFETY: a new mapping, at an address that the system chooses, of no file or of one that is as long.
+            let start = unsafe { libc::mmap(std::ptr::null_mut(), size, access, flags, file, 0) };
             if start == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
@@ -226,6 +255,24 @@ mod tests {
         assert!(Array::<bool>::zeroed("a test", 0, Some(&folder)).unwrap().is_empty());
         drop(taken);
         std::fs::remove_dir(&path).unwrap();
+    }
+
+    /// Proves that a large array in memory is one of zeros that keeps what is written, and is there until it is dropped; and that one for which there are no
+    /// addresses is an error.
+    #[test]
+    fn a_large_array_has_pages_of_its_own() {
+        for len in [LARGE / 8 - 1, LARGE / 8, LARGE / 8 + 513] {
+            let mut array: Array<u64> = Array::zeroed("a test", len, None).unwrap();
+            assert_eq!((array.len(), matches!(array.0, Place::Mapped(_))), (len, len >= LARGE / 8));
+            assert!(array.iter().all(|x| *x == 0));
+            array.iter_mut().zip(1..).for_each(|(x, i)| *x = i);
+            let taken = std::mem::take(&mut array);
+            assert_eq!((array.len(), taken[len - 1], taken[0]), (0, len as u64, 1));
+        }
+        for len in [1usize << 46, 1 << 56, usize::MAX] {
+            let error = Array::<u64>::zeroed("the rows of a test", len, None).err().expect("more than there are addresses").to_string();
+            assert!(error.contains("the rows of a test needs at least "), "{error}");
+        }
     }
 
     /// Proves that what the disk has no room for is an error that says how much it is, and where.

@@ -17,6 +17,11 @@ pub trait FeatureBatches: Sync {
     /// # Errors
     /// Those of the source, and of `visit`.
     fn read(&self, visit: &mut dyn FnMut(&[Column<'_>]) -> Result<()>) -> Result<()>;
+
+    /// Returns about how many bytes the source holds while it is read, beside the batch that is visited, and for a while after.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
 }
 
 /// A table some of whose features come in batches.
@@ -69,6 +74,11 @@ impl<'a> Batches<'a> {
     /// Returns where what a fit keeps of each row is to lie, if not in memory.
     pub fn spill(&self) -> Option<&'a SpillFolder> {
         self.table.spill
+    }
+
+    /// Returns about how many bytes their source holds while it is read ([`FeatureBatches::held_bytes`]).
+    pub fn held_bytes(&self) -> u64 {
+        self.table.source.held_bytes()
     }
 
     /// Returns the batches of the rows `rows` (ascending) of the whole table.

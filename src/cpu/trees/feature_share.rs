@@ -85,6 +85,14 @@ fn subtract(a: &mut [i64], b: &[i64]) {
     }
 }
 
+/// Computes `a[i] += b[i]`.
+#[inline(always)]
+fn add(a: &mut [i64], b: &[i64]) {
+    for (a, b) in a.iter_mut().zip(b) {
+        *a += *b;
+    }
+}
+
 /// Which of the segments of a division's partial histograms is merged: the first one sets the smaller child's numbers, the others are added to them; by
 /// the last one the larger child's become what the sums leave.
 #[derive(Clone, Copy)]
@@ -192,6 +200,11 @@ pub fn sum_bins(numbers: &mut [i64], (group, column, n): (usize, usize, usize), 
             for segment in shard.groups[group].partial_bins(pending.partial, (planes.len(), p), lane(p, *plane), column, n) {
                 segment.visit(|bins| add_plane(*plane, bins, BinsMut { gradient, hessian, count }));
             }
+        }
+        if let Some([g, h, c]) = shard.groups[group].partial_folded(pending.partial, column, n) {
+            add(gradient, g);
+            add(hessian, h);
+            add(count, &c[..count.len()]);
         }
     }
     if counted && !planes.contains(&Plane::Count) {

@@ -247,6 +247,9 @@ impl GrowSteps for CpuTrees<'_> {
                 self.search(&pending, |_, share, merge| share.merge(merge))?;
             }
             let context = self.tree_context(self.quantizer()?);
+            if !self.has_lists() && !self.shards.iter().all(|shard| read(shard).partitions_level(divisions, &context)) {
+                self.make_lists()?;
+            }
             let summed = self.pool.step(|t| write(&self.shards[t]).partition(divisions, &context));
             if self.presorted_search().is_some() {
                 continue;

@@ -41,6 +41,7 @@ use self::gradient_quantizer::GradientQuantizer;
 use self::group_derivatives::GroupedRows;
 use self::lanes::SharedTree;
 use self::presorted::Presorted;
+use shard::levels::expects_whole_levels;
 use shard::{Shard, TreeContext};
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use taiga_core::collective::RowShard;
@@ -54,6 +55,7 @@ use taiga_core::numerics::random::Random;
 use taiga_core::parallel::thread_pool::ThreadPool;
 use taiga_core::quantize::codes::Quantizer;
 use taiga_core::quantize::{CodeSet, CodedFeature};
+use taiga_core::spill::SpillFolder;
 use taiga_core::tree::params::RowCounts;
 use taiga_core::tree::steps::NodeId;
 
@@ -94,6 +96,8 @@ pub struct CpuTrees<'a> {
     subsets: Vec<CodeSet>,
     /// Room for the sums that go to other processes and come back.
     exchanged: RwLock<Vec<i64>>,
+    /// Where what is kept of each row lies, if not in memory.
+    spill: Option<SpillFolder>,
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -131,12 +135,16 @@ impl<'a> CpuTrees<'a> {
         let presorted = presorted::chosen(&data, &plan, n);
         let replicated = n > 1 && data.shard.is_whole() && data.batches.is_none() && (presorted.is_some() || replicates(rows, n, &plan));
         let grouped = GroupedRows::new(&mut data)?;
-        let _reserved = needed::shards(&data, &plan, &exceptions, n, (replicated, presorted), grouped.as_ref())?;
+        let listed = !expects_whole_levels(&data, &plan, presorted.is_some());
+        let _reserved = needed::shards(&data, &plan, &exceptions, n, (replicated, presorted, listed), grouped.as_ref())?;
         let group = Group::new(data.features, plan, (0, 0), data.row_counts.any(), n, data.shard.collective).shared_by(lanes_of(&data));
         let spill = data.batches.and_then(|batched| batched.batches.spill());
         let shards = pool.step(|t| -> Result<RwLock<Shard>> {
             let dealt = if replicated { (0, 1) } else { (t, n) };
             let mut shard = Shard::new(rows, data.shard, dealt.0, dealt.1, data.scores.len(), spill)?;
+            if listed {
+                shard.make_lists(spill)?;
+            }
             fill::rows(&mut shard, &data)?;
             Ok(RwLock::new(shard))
         });
@@ -193,7 +201,25 @@ impl<'a> CpuTrees<'a> {
             subsets: vec![],
             exchanged: RwLock::default(),
             leaves: vec![],
+            spill: spill.cloned(),
         })
+    }
+
+    /// Returns whether the shards' rows can be listed.
+    fn has_lists(&self) -> bool {
+        self.shards.iter().all(|shard| read(shard).has_lists())
+    }
+
+    /// Makes room for the lists of all shards' rows, where there is none yet.
+    ///
+    /// # Errors
+    /// [`Error::Memory`]; that of a full disk.
+    fn make_lists(&self) -> Result<()> {
+        if self.has_lists() {
+            return Ok(());
+        }
+        let _reserved = needed::lists(self.rows, self.spill.is_some())?;
+        self.shards.iter().try_for_each(|shard| write(shard).make_lists(self.spill.as_ref()))
     }
 
     /// Returns the shards that have all rows between them, each row once.

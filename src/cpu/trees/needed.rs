@@ -13,7 +13,8 @@ use taiga_core::quantize::CodedFeature;
 use taiga_core::quantize::exceptions::Exceptions;
 
 /// Reserves what the shards of `threads` threads take, beside what is in `data`: rows and their codes. `replicated`: every
-/// shard has all rows; `presorted`: how trees are searched, if by sorted rows. `grouped`: the rows in the order that the loss needs them in.
+/// shard has all rows; `presorted`: how trees are searched, if by sorted rows; `listed`: rows are listed. `grouped`: the rows in the order that the
+/// loss needs them in.
 ///
 /// # Errors
 /// [`taiga_core::Error::Memory`].
@@ -22,7 +23,7 @@ pub fn shards(
     plan: &StoragePlan,
     exceptions: &[Option<Exceptions>],
     threads: usize,
-    (replicated, presorted): (bool, Option<Presorted>),
+    (replicated, presorted, listed): (bool, Option<Presorted>, bool),
     grouped: Option<&GroupedRows>,
 ) -> Result<Reservation> {
     let (rows, scores) = (data.target.len() as u64, data.scores.len() as u64);
@@ -30,9 +31,11 @@ pub fn shards(
     let copies = if replicated { threads as u64 } else { 1 };
     let bagged = !data.row_sampling.keeps_all() || data.held_out.is_some();
     // Target, weight, scores and the leaf under each, marks of held-out rows, draws, and two lists of rows.
-    let flags = data.held_out.is_some() as u64 + 4 * data.weight.is_some() as u64 + 4 * bagged as u64;
+    let weighed = 4 * data.weight.is_some() as u64;
+    let flags = data.held_out.is_some() as u64 + 4 * bagged as u64;
     // What the loss reads beside the target, and the derivatives that groups give.
-    let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64 + if grouped.is_some() { 8 } else { 0 };
+    let of_loss = 4 * (data.columns.len() + data.more_targets.len()) as u64;
+    let given = if grouped.is_some() { 8 } else { 0 };
     // Where outputs share a tree, their statistics side by side, in whole vectors.
     let shared = super::lanes_of(data);
     let lanes = if shared > 1 { (shared as u64).next_multiple_of(8) } else { 0 };
@@ -42,8 +45,9 @@ pub fn shards(
     let permutations = data.pieces.of_rows.len() as u64;
     let bodies = product(&[permutations, 8 + 8 * scores / (permutations + 1)]);
     let of_groups = grouped.map_or(0, |grouped| product(&[data.shard.all as u64, grouped.row_bytes()]));
-    let of_rows =
-        sum(&[product(&[copies, rows, sum(&[4 + 8 + flags + of_loss + 4 * lanes + tried, bodies, product(&[6, scores])])]), of_groups]);
+    let lists = if listed { LISTED } else { 0 };
+    let of_row = sum(&[4 + lists + weighed + flags + of_loss + given + 4 * lanes + tried, bodies, product(&[6, scores])]);
+    let of_rows = sum(&[product(&[copies, rows, of_row]), of_groups]);
     let strides = plan.layout.blocks.iter().map(|b| b.stride as u64);
     // The first block has the statistics, which every shard needs.
     let first = plan.layout.blocks.first().map_or(0, |b| b.stride as u64);
@@ -67,11 +71,27 @@ pub fn shards(
     // What lies in files the system writes out where it has no room.
     let drawn = if bagged { 4 * rows } else { 0 };
     let (of_rows, by_row) = if spilled { (drawn, 0) } else { (of_rows, by_row) };
+    // What threads take of the rows `data` gives up before any codes are made.
+    let given_up = product(&[rows, 4 + weighed + of_loss]);
+    let read = data.batches.map_or(0, |batched| batched.batches.held_bytes());
+    let codes = sum(&[by_row, by_feature, sorted, of_lists, partials, read]);
     memory::reserve(
         &format!("a fit of {rows} rows and {} features{more}", data.features.len()),
-        sum(&[of_rows, by_row, by_feature, sorted, of_lists, partials]),
+        of_rows.saturating_add(codes.saturating_sub(given_up)),
         less,
     )
+}
+
+/// Bytes of a row in both lists.
+const LISTED: u64 = 8;
+
+/// Reserves what the lists of `rows` rows take, of a fit that has made none before.
+///
+/// # Errors
+/// [`taiga_core::Error::Memory`].
+pub fn lists(rows: usize, spilled: bool) -> Result<Reservation> {
+    let bytes = if spilled { 0 } else { product(&[LISTED, rows as u64]) };
+    memory::reserve(&format!("the lists of {rows} rows"), bytes, "give `spill` a folder, or fit on fewer rows")
 }
 
 /// Reserves what the codes of another group of features take in the shards.

@@ -2,7 +2,7 @@
 
 mod group;
 mod leaves;
-mod levels;
+pub mod levels;
 mod partial;
 mod partition;
 mod permuted;
@@ -82,6 +82,7 @@ pub struct Shard {
     row_values: Vec<Vec<f32>>,
     /// Whether rows note the node that they are in ([`levels`]), in `leaf`, and are not listed.
     by_node: bool,
+    /// Empty until rows are to be listed, where that is not [expected](levels::expects_whole_levels).
     pub lists: [Array<u32>; 2],
     pub nodes: Vec<NodeRows>,
     /// Nodes whose rows note that they are in a node, and are in that one's parent again.
@@ -170,10 +171,10 @@ fn target_of<'t>(first: &'t [f32], more: &'t [Array<f32>], output: usize) -> &'t
 }
 
 impl Shard {
-    /// Returns an empty shard with room for its share of `rows` rows, without codes. `spill`: where its rows are to lie, if not in memory.
+    /// Returns an empty shard with room for its share of `rows` rows, without codes, and without [lists](Shard::make_lists) of them. `spill`: where its
+    /// rows are to lie, if not in memory.
     pub fn new(rows: usize, of: RowShard<'_>, index: usize, shards: usize, outputs: usize, spill: Option<&SpillFolder>) -> Result<Shard> {
         let own = share(rows, index, shards);
-        let list = || Array::zeroed("the lists of a fit's rows", own, spill);
         Ok(Shard {
             before: of.first,
             whole: of.is_whole(),
@@ -191,7 +192,7 @@ impl Shard {
             leaf_values: vec![vec![]; outputs],
             row_values: vec![vec![]; outputs],
             by_node: false,
-            lists: [list()?, list()?],
+            lists: Default::default(),
             nodes: vec![],
             taken_back: vec![],
             presorted: None,
@@ -211,6 +212,21 @@ impl Shard {
             permuted: vec![],
             untried: vec![],
         })
+    }
+
+    /// Makes room for the lists of its rows.
+    ///
+    /// # Errors
+    /// [`taiga_core::Error::Memory`]; that of a full disk.
+    pub fn make_lists(&mut self, spill: Option<&SpillFolder>) -> Result<()> {
+        let list = || Array::zeroed("the lists of a fit's rows", self.rows, spill);
+        self.lists = [list()?, list()?];
+        Ok(())
+    }
+
+    /// Returns whether its rows can be listed.
+    pub fn has_lists(&self) -> bool {
+        self.lists[0].len() == self.rows
     }
 
     /// This process's row of the first row of local batch `batch`.

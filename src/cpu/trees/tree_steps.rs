@@ -203,6 +203,7 @@ impl GroupSteps for CpuTrees<'_> {
         let sorted = self.presorted_search().is_some();
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| sorted || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
+        self.make_lists()?;
         let context = self.tree_context(self.quantizer()?);
         self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
         if !sorted {
@@ -350,6 +351,7 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn leaf_quantiles(&mut self, output: usize, alpha: f64) -> Result<Vec<f64>> {
+        self.make_lists()?;
         let leaves = &self.leaves;
         self.pool.step(|t| write(&self.shards[t]).list_rows(self.output, leaves));
         if !self.of.is_whole() {

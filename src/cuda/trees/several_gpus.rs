@@ -98,6 +98,7 @@ fn rows_of<'a>(
         row_sampling: data.row_sampling,
         row_counts: data.row_counts,
         policy: data.policy,
+        depth: data.depth,
         // What is stored sparsely, and how, would differ from GPU to GPU, and so would the histograms' layout.
         bundle: false,
         seed: data.seed,

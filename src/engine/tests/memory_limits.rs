@@ -13,8 +13,8 @@ use taiga_engine::dataset::labels::Labels;
 use taiga_engine::device::columns::with_columns;
 use taiga_engine::device::predict::{PlacedForest, PlacedPredictor};
 use taiga_engine::encoding::target::{EncodingInput, EncodingPlan, EncodingTarget, TargetParams};
-use taiga_engine::learners::boosting::BoostingParams;
 use taiga_engine::learners::boosting::model::apply::Predictor;
+use taiga_engine::learners::boosting::{BoostingParams, FitOptions};
 use taiga_engine::learners::forest::ForestParams;
 use taiga_engine::learners::linear::LinearParams;
 use taiga_engine::learners::{boosting, forest, linear};
@@ -22,6 +22,7 @@ use taiga_engine::quantize::BorderMethod;
 use taiga_engine::quantize::borders::BorderParams;
 use taiga_engine::stats::{AxisParams, Histogram2dParams};
 use taiga_engine::{Error, Result, memory, pages};
+use taiga_testing::batches::in_batches;
 use taiga_testing::{Dice, Table};
 
 /// A field of this process's status in bytes: what is there now (`VmRSS`), or was at most since [`forget_peak`] (`VmHWM`).
@@ -77,11 +78,13 @@ fn run(case: &str, limit: Option<u64>) -> Outcome {
     panic!("{case}: {text}")
 }
 
-const CASES: [(&str, fn()); 15] = [
+const CASES: [(&str, fn()); 17] = [
     ("trees of numbers", trees_of_numbers),
     ("trees of classes", trees_of_classes),
     ("trees of categories", trees_of_categories),
     ("deep trees", deep_trees),
+    ("trees in batches", || trees_in_batches(json!({ "policy": "depthwise" }))),
+    ("symmetric trees in batches", || trees_in_batches(json!({ "min_child_weight": 40000 }))),
     ("lbfgs", || sparse(json!({ "optimizer": "lbfgs", "epochs": 14, "tolerance": 0.0, "n_threads": 2 }))),
     ("lbfgs with l1", || sparse(json!({ "optimizer": "lbfgs", "epochs": 14, "tolerance": 0.0, "l1": 1e-7, "n_threads": 1 }))),
     ("sgd", || sparse(json!({ "optimizer": "sgd", "epochs": 1, "n_threads": 1 }))),
@@ -193,6 +196,26 @@ fn deep_trees() {
     let target = columns[0].iter().zip(&columns[1]).map(|(a, b)| (30.0 * a).sin() + b).collect();
     let params = json!({ "rounds": 1, "depth": 11, "policy": "depthwise", "n_threads": 2, "device": "cpu", "min_child_weight": 0.0 });
     trees(&Table::numbers(columns, target), params);
+}
+
+/// Of so many rows that lists of them, which such trees do without, would be more than a tenth.
+fn trees_in_batches(more: Value) {
+    let (rows, features) = (2_000_000, 8);
+    let columns = dice(rows, features);
+    let table = Table::numbers(columns.clone(), columns[0].iter().zip(&columns[1]).map(|(a, b)| (7.0 * a).sin() + b).collect());
+    let input = table.input();
+    let mut params = json!({ "rounds": 2, "depth": 6, "n_threads": 2, "device": "cpu", "border_sample": 1000, "bins": 64 });
+    for (name, value) in more.as_object().unwrap() {
+        params[name] = value.clone();
+    }
+    let params = BoostingParams::from_json(&params).unwrap();
+    measured(|| {
+        let ends = (1..=20).map(|k| k * rows / 20).collect();
+        in_batches(&input.features, rows, (&|_| true, ends), None, |narrow, batches| {
+            let options = FitOptions { batches: Some(batches), ..FitOptions::default() };
+            boosting::fit_with(&input.with_features(narrow), &params, &options, &Quiet)
+        })
+    });
 }
 
 fn sparse(params: Value) {

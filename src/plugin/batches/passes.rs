@@ -14,7 +14,11 @@ use taiga_engine::dataset::{Batches, FeatureBatches, Monitor};
 use taiga_engine::learners::linear::{RowBatches, VisitRows};
 use taiga_engine::parallel::interrupt;
 use taiga_engine::parallel::thread_pool::ThreadPool;
-use taiga_engine::{Error, column};
+use taiga_engine::{Error, column, memory};
+
+/// About so much Polars reads ahead of the batch that is visited, of files whose groups of rows have some 30 MB; its allocator keeps the most of it
+/// after the pass.
+const READ_AHEAD: u64 = 384 << 20;
 
 /// The passes over a frame that Python makes.
 pub(super) struct Passes<'a> {
@@ -134,6 +138,10 @@ impl FeatureBatches for Passes<'_> {
             locked(&self.batch).clone_from(&batch.columns);
             visit(numbers)
         })
+    }
+
+    fn held_bytes(&self) -> u64 {
+        READ_AHEAD.min(memory::product(&[self.begun.row_bytes as u64, self.parts.target.len() as u64]))
     }
 }
 

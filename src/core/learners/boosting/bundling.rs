@@ -304,6 +304,7 @@ mod tests {
             row_sampling: RowSampling::NONE,
             row_counts: RowCounts::None,
             policy: Policy::Symmetric,
+            depth: 6,
             bundle: true,
             seed: 0,
             announced: None,

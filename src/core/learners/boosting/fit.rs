@@ -478,6 +478,7 @@ impl<'a> PreparedFit<'a> {
             row_sampling: params.row_sampling(),
             row_counts: tree_params.row_counts(),
             policy: tree_params.policy,
+            depth: tree_params.depth,
             // Shared trees know no sparse features yet, nor do those of several bodies.
             bundle: params.bundle && !shares_trees && !params.is_ordered(),
             seed: params.seed,

@@ -60,8 +60,8 @@ fn bytes(pool: &ThreadPool, input: &Input<'_>, params: &BoostingParams, outputs:
         product(&[rows, if spilled { 4 } else { 8 } + weight]),
         product(&[8, sampled, 1 + (pool.size() as u64).min(input.features.len() as u64)]),
     ]);
-    // Twice while they are dealt, the leaf under each score, and two lists of rows.
-    let dealt = sum(&[2 * (4 + weight) + 8, product(&[2, scores]), scores / 2]);
+    // Twice while they are dealt, and the leaf under each score.
+    let dealt = sum(&[2 * (4 + weight), product(&[2, scores]), scores / 2]);
     let dealing = match (here, spilled) {
         (false, _) => 0,
         (true, false) => product(&[rows, dealt]),

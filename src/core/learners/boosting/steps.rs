@@ -61,8 +61,9 @@ pub struct TrainingData<'a> {
     pub row_sampling: RowSampling,
     /// What splits ask of a node's rows besides their sums.
     pub row_counts: RowCounts,
-    /// How trees grow.
+    /// How trees grow, and how many levels they have at the most.
     pub policy: Policy,
+    pub depth: u32,
     /// Whether sparse features may be stored sparsely and bundled; changes no result.
     pub bundle: bool,
     pub seed: u64,

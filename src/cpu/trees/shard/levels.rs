@@ -15,13 +15,16 @@
 //!   1      4   x2 > border 90?     10         –      (the larger child: by subtraction)
 //! ```
 //!
-//! Deeper trees, and steps that want a node's rows, have them listed again ([`Shard::list_rows`]).
+//! Deeper trees, and steps that want a node's rows, have them listed again ([`Shard::list_rows`]). Fits in batches, which are to take little memory,
+//! go through whole levels even where their divisions concern few rows, and make no lists until they must ([`expects_whole_levels`]).
 
 use super::{NodeRows, Partial, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
 pub(crate) use crate::trees::histogram::{Ahead, Bins, MAX_ROWS, STRIDE, add_near};
 use crate::trees::level_partition::{Assigned, LevelPartition, MOST, NONE, SplitTest};
-use taiga_core::learners::boosting::layout::Home;
+use taiga_core::learners::boosting::layout::{Home, StoragePlan};
+use taiga_core::learners::boosting::steps::TrainingData;
+use taiga_core::tree::params::Policy;
 use taiga_core::tree::steps::{Division, NodeId};
 
 /// Bytes of codes in a window, of which two are in the second-level cache at a time, and its rows.
@@ -35,21 +38,33 @@ const MOST_SLOTS: usize = 32;
 /// Shards of fewer rows than this fit the caches well enough.
 const LEVEL_ROWS: usize = 1 << 18;
 
+/// Returns whether a fit's rows are to be listed only where its trees turn out to be of another kind than most: it comes in batches, and each level
+/// of its trees can be divided in a pass over all rows.
+pub fn expects_whole_levels(data: &TrainingData<'_>, plan: &StoragePlan, presorted: bool) -> bool {
+    let by_level = data.policy != Policy::Leafwise && data.depth <= MOST.ilog2() + 1;
+    let dense = plan.sparse.is_empty() && !data.features.iter().any(|feature| feature.categories);
+    let draws = !data.row_sampling.keeps_all() || data.held_out.is_some();
+    let one_word = data.shared == 1 && data.pieces.bodies == 0;
+    data.batches.is_some() && by_level && dense && one_word && !presorted && !draws
+}
+
 impl Shard {
     /// Returns whether `divisions` are carried out in one pass over all rows.
-    pub(super) fn partitions_level(&self, divisions: &[Division], tree: &TreeContext<'_>) -> bool {
+    pub fn partitions_level(&self, divisions: &[Division], tree: &TreeContext<'_>) -> bool {
         let in_order = self.by_node || (divisions.len() == 1 && self.nodes[divisions[0].parent as usize].all);
         let group = &tree.groups[0];
         let parents = || divisions.iter().map(|d| d.parent as usize);
         let near = |(least, most): (usize, usize)| most - least < MOST;
         let dense = |d: &Division| !tree.features[d.split.feature as usize].categories && d.right < u16::MAX as u32;
+        let pays = || {
+            let most = 2 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= self.rows;
+            most && self.rows >= LEVEL_ROWS && self.groups[0].columns.is_none()
+        };
         in_order
-            && self.rows >= LEVEL_ROWS
-            && self.groups[0].columns.is_none()
             && tree.open().eq([0])
             && group.plan.sparse.is_empty()
             && tree.has_one_word()
-            && 2 * parents().map(|p| self.nodes[p].len).sum::<usize>() >= self.rows
+            && (!self.has_lists() || pays())
             && parents().min().zip(parents().max()).is_some_and(near)
             && divisions.iter().filter(|d| d.histograms).count() <= MOST_SLOTS
             && divisions.iter().all(|d| dense(d) && !(d.histograms && group.sums_both(d)))

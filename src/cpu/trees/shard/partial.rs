@@ -2,21 +2,24 @@
 
 use super::{Shard, ShardGroup, TreeContext};
 use crate::trees::bins::MAX_BINS;
-use crate::trees::gradient_quantizer::Plane;
+use crate::trees::gradient_quantizer::{BinsMut, Plane, add_plane};
 use crate::trees::histogram::{self, Bins};
 pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
 use crate::trees::lanes::{self, Lane, Lanes};
 use crate::trees::partition::Source;
+use multiversion::multiversion;
 use std::ops::Range;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::pages;
 
 /// Packed histograms of one node over a shard's rows: segments of at most [`MAX_ROWS`] rows, each
 /// with all planes, each of these with all features; or, where there are [lanes](TreeContext::lanes), with
-/// all features, each of whose bins has all lanes.
+/// all features, each of whose bins has all lanes. Where segments are many they are folded, so that a histogram of any number of rows stays in the caches.
 #[derive(Default)]
 pub struct Partial {
     bins: Vec<u64>,
+    /// The sums over segments that were folded, of all features: gradients, hessians and counts. Empty where none was.
+    folded: Vec<i64>,
     /// The words of unbundled features: all planes, each with all words; in as many segments where
     /// the plan is wide, else in one, because a word is a sum of at most [`MAX_ROWS`] rows.
     words: Vec<u64>,
@@ -49,6 +52,55 @@ impl SegmentBins<'_> {
     }
 }
 
+impl Partial {
+    /// Returns the packed bins of a column, the first of which is at `place` in a plane of `plane_bins`, in each segment: of plane `plane`, or of a lane
+    /// among so many.
+    #[inline(always)]
+    fn segments(
+        &self,
+        (plane_bins, place): (usize, usize),
+        (planes, plane): (usize, usize),
+        lane: Option<(Lane, usize)>,
+        bins: usize,
+    ) -> impl Iterator<Item = SegmentBins<'_>> {
+        (0..self.segments).map(move |segment| match lane {
+            Some((lane, width)) => {
+                let start = (segment * plane_bins + place) * width;
+                SegmentBins::Lane { lane, width, words: &self.bins[start..start + bins * width] }
+            }
+            None => {
+                let start = (segment * planes + plane) * plane_bins + place;
+                SegmentBins::Plane(&self.bins[start..start + bins])
+            }
+        })
+    }
+}
+
+/// Segments of so many words are folded, 4 MB; not fewer than a few of them. In builds with assertions any two are, so that tests of few rows have some.
+const FOLDED_WORDS: usize = if cfg!(debug_assertions) { 1 } else { 1 << 19 };
+const FEWEST_FOLDED: usize = if cfg!(debug_assertions) { 2 } else { 4 };
+
+/// Adds all segments of a partial histogram of one output to its folded sums, and leaves it none. `columns`: of each the place in a plane of so many
+/// bins, and how many bins it has.
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
+fn fold(partial: &mut Partial, plane_bins: usize, columns: &[(usize, usize)], planes: &[Plane], lanes: Option<Lanes>) {
+    let mut folded = std::mem::take(&mut partial.folded);
+    folded.resize(3 * plane_bins, 0);
+    let (gradients, rest) = folded.split_at_mut(plane_bins);
+    let (hessians, counts) = rest.split_at_mut(plane_bins);
+    for (place, bins) in columns.iter().copied() {
+        let own = place..place + bins;
+        for (p, plane) in planes.iter().enumerate() {
+            let lane = lanes.map(|lanes| (lanes.of(0, p, *plane), lanes.width));
+            for segment in partial.segments((plane_bins, place), (planes.len(), p), lane, bins) {
+                let (gradient, hessian, count) = (&mut gradients[own.clone()], &mut hessians[own.clone()], &mut counts[own.clone()]);
+                segment.visit(|bins| add_plane(*plane, bins, BinsMut { gradient, hessian, count }));
+            }
+        }
+    }
+    (partial.folded, partial.segments) = (folded, 0);
+}
+
 impl ShardGroup {
     /// Sets the bins that codes can reach to zero in one segment. `codes`: of each column.
     fn clear_segment(&self, bins: &mut [u64], codes: &[usize]) {
@@ -68,6 +120,11 @@ impl ShardGroup {
     pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, tree: &TreeContext<'_>) {
         let (planes, lanes) = (tree.quantizer.planes.len(), tree.lanes());
         let segment_bins = self.plane_bins() * lanes.map_or(planes, |lanes| lanes.width);
+        let many = partial.segments >= FEWEST_FOLDED && partial.segments * segment_bins >= FOLDED_WORDS;
+        if many && tree.shared.is_none() && plan.sparse.is_empty() {
+            let columns: Vec<(usize, usize)> = self.own.clone().map(|column| (self.place(column), plan.column_codes[column])).collect();
+            fold(partial, self.plane_bins(), &columns, &tree.quantizer.planes, lanes);
+        }
         let start = partial.segments * segment_bins;
         pages::grow(&mut partial.bins, start + segment_bins);
         let bins = &mut partial.bins[start..start + segment_bins];
@@ -127,17 +184,15 @@ impl ShardGroup {
         column: usize,
         bins: usize,
     ) -> impl Iterator<Item = SegmentBins<'_>> {
-        let (partial, plane_bins, place) = (&self.partials[index], self.plane_bins(), self.place(column));
-        (0..partial.segments).map(move |segment| match lane {
-            Some((lane, width)) => {
-                let start = (segment * plane_bins + place) * width;
-                SegmentBins::Lane { lane, width, words: &partial.bins[start..start + bins * width] }
-            }
-            None => {
-                let start = (segment * planes + plane) * plane_bins + place;
-                SegmentBins::Plane(&partial.bins[start..start + bins])
-            }
-        })
+        self.partials[index].segments((self.plane_bins(), self.place(column)), (planes, plane), lane, bins)
+    }
+
+    /// Returns the sums of a column over the segments of partial `index` that were folded: gradients, hessians and counts of `bins` bins; none where
+    /// none was.
+    #[inline(always)]
+    pub fn partial_folded(&self, index: usize, column: usize, bins: usize) -> Option<[&[i64]; 3]> {
+        let (folded, place) = (&self.partials[index].folded, self.place(column));
+        (!folded.is_empty()).then(|| [0, 1, 2].map(|k| &folded[k * self.plane_bins() + place..][..bins]))
     }
 
     /// Returns how many segments partial `index` has.
@@ -165,6 +220,7 @@ impl Shard {
     pub(super) fn new_partial(&mut self, group: usize) -> Partial {
         let mut partial = self.groups[group].spare.pop().unwrap_or_default();
         partial.segments = 0;
+        partial.folded.clear();
         partial
     }
 

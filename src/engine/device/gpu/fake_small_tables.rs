@@ -112,6 +112,7 @@ fn grow_table(table: &SmallTable<'_>, trees: &SmallTrees<'_>, grown: &mut GrownT
         row_sampling: RowSampling { sample: RowSample::None, fraction: 1.0, temperature: 1.0, l2: 0.0 },
         row_counts: params.row_counts(),
         policy: params.policy,
+        depth: params.depth,
         bundle: true,
         seed: params.seed,
         announced: None,

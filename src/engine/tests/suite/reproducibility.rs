@@ -33,7 +33,7 @@ fn threads_change_nothing_under_any_policy_loss_and_sample() {
 }
 
 /// Proves the same for 1, 2, 3, 4 and 7 threads on longer fits, and over the edges of the layout:
-/// one border and 255, one block of features and several, several segments of rows a thread.
+/// one border and 255, one block of features and several, several segments of rows a thread, which are folded in builds with assertions.
 #[test]
 fn threads_change_nothing_at_the_edges_of_the_layout() {
     for (rows, features, more) in [
@@ -44,6 +44,8 @@ fn threads_change_nothing_at_the_edges_of_the_layout() {
         (12_000, 125, json!({ "rounds": 3 })),
         (40_000, 70, json!({ "rounds": 3, "policy": "leafwise" })),
         (300_000, 3, json!({ "rounds": 3, "policy": "depthwise", "l1": 0.5 })),
+        (300_000, 3, json!({ "rounds": 2, "min_data_in_leaf": 50 })),
+        (200_000, 3, json!({ "rounds": 2, "policy": "leafwise", "leaves": 9, "min_data_in_leaf": 50 })),
     ] {
         let t = table(rows, features, "rmse", 3);
         let p = params_with(json!({}), more);
@@ -93,16 +95,20 @@ fn threads_change_nothing_with_255_borders() {
 }
 
 /// Proves the same where statistics are wide: a target with an outlier, under constant hessians,
-/// weights and counts.
+/// weights and counts; in one segment of a histogram and several.
 #[test]
 fn threads_change_nothing_with_wide_statistics() {
-    for (weighted, min_data) in [(false, 0), (true, 0), (false, 20), (true, 20)] {
-        let mut t = table(40_000, 6, "rmse", 5);
+    for (rows, weighted, min_data) in
+        [(40_000, false, 0), (40_000, true, 0), (40_000, false, 20), (40_000, true, 20), (160_000, false, 0), (160_000, true, 20)]
+    {
+        let mut t = table(rows, 6, "rmse", 5);
         let Wanted::Numbers(y) = &mut t.target else { unreachable!() };
         y[12_345] = 1e9;
         let mut dice = Dice::new(6);
-        t.weight = weighted.then(|| (0..40_000).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
-        let p = params(json!({ "rounds": 6, "policy": "leafwise", "min_data_in_leaf": min_data, "learning_rate": 0.8 }));
+        t.weight = weighted.then(|| (0..rows).map(|i| if i == 999 { 1e6 } else { dice.unit() }).collect());
+        let p = params(
+            json!({ "rounds": if rows > 100_000 { 2 } else { 6 }, "policy": "leafwise", "min_data_in_leaf": min_data, "learning_rate": 0.8 }),
+        );
         let one = t.fit(&with_threads(&p, 1));
         for n in [2, 3, 7] {
             assert_same(&one, &t.fit(&with_threads(&p, n)), &format!("{n} threads"));

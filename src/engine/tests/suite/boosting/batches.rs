@@ -109,6 +109,36 @@ fn sorted_rows_and_histograms_give_the_same_small_models() {
     });
 }
 
+/// Fits in batches list their rows only where they must: proves that the bytes are the same where whole levels do, though few rows of them are divided
+/// further, and where a fit comes to need lists: for medians of leaves, for statistics that a word does not hold, for levels of many nodes.
+#[test]
+fn rows_listed_late_or_never_give_the_same_bytes() {
+    let columns = table(5_000, 4).columns;
+    let near: Vec<f64> = (0..5_000).map(|i| (1..4).map(|k| (columns[k][i] / k as f64).sin()).filter(|y| y.is_finite()).sum()).collect();
+    let far: Vec<f64> = near.iter().enumerate().map(|(i, y)| if i % 1_000 == 7 { 1e7 * (1.0 + y) } else { *y }).collect();
+    let cases = [
+        (&near, serde_json::json!({ "policy": "depthwise", "depth": 6, "min_gain": 30.0 })),
+        (&near, serde_json::json!({ "policy": "depthwise", "depth": 6, "min_child_weight": 700 })),
+        (&near, serde_json::json!({ "policy": "depthwise", "depth": 8 })),
+        (&near, serde_json::json!({ "policy": "symmetric", "depth": 6, "min_data_in_leaf": 20 })),
+        (&near, serde_json::json!({ "loss": "mae", "depth": 4 })),
+        (&far, serde_json::json!({ "policy": "depthwise", "depth": 5 })),
+        (&far, serde_json::json!({ "policy": "symmetric", "depth": 3, "loss": "huber", "huber_delta": 1.0 })),
+    ];
+    for (target, mut value) in cases {
+        value["rounds"] = 5.into();
+        value["device"] = "cpu".into();
+        let t = Table::numbers(columns.clone(), target.clone());
+        let p = params(value);
+        let whole = fit(&t.input(), &p, &Quiet).expect("a fit").to_bytes();
+        for threads in [1, 2, 5] {
+            let p = BoostingParams { n_threads: Some(threads), ..p.clone() };
+            let made = fit_in_batches(&t.input(), &p, (&|_| true, vec![17, 3_000, 5_000]), None).expect("a fit");
+            assert!(made == whole, "{threads} threads: other bytes under {p:?}");
+        }
+    }
+}
+
 /// A table of more rows than the sample of borders, with missing values that stand in no row of the sample, and 256 bins.
 #[test]
 fn a_sample_in_batches_has_the_rows_of_one_in_memory() {
