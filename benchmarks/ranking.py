@@ -156,7 +156,9 @@ def libraries(args: argparse.Namespace) -> dict[str, Fit]:
                 params = {"min_child_weight": 1e-3, "min_data_in_leaf": 20, "l2": 0.0}
             if strict:
                 params = {"row_sample": "bernoulli", "row_fraction": 0.9}
-                params |= {"min_data_in_leaf": 50, "min_child_weight": 5.0, "l2": 0.0} if policy == "leafwise" else {}
+                # Symmetric trees have the noise on splits' scores that CatBoost's have by default.
+                strict_leaves = {"min_data_in_leaf": 50, "min_child_weight": 5.0, "l2": 0.0}
+                params |= strict_leaves if policy == "leafwise" else {"random_strength": 1.0}
             model = frame.taiga.fit_gbdt(
                 "grade", *features(frame), group="query", loss=loss, policy=policy, rounds=args.rounds, seed=seed,
                 n_threads=args.threads, progress=False, device=args.device, **params,
