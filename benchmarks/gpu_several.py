@@ -43,7 +43,7 @@ def main() -> None:
     def grow(trees: int, **params: int) -> Callable[[str], pl.Expr]:
         return lambda device: tg.fit_forest(TARGET, *features, trees=trees, device=device, **params)
 
-    # What is done once as few and once as many times stands one behind the other.
+    # A fit of few trees stands before that of many, from which it is subtracted.
     tasks: dict[str, Callable[[str], pl.Expr]] = {
         "boosted trees, 100 rounds": fit(100),
         "boosted trees, 500 rounds": fit(500),
@@ -84,9 +84,9 @@ def main() -> None:
         keep(name, best)
         print(line(name, best, "equal" if same else "DIFFER"), flush=True)
         for many, few, each in ((500, 100, "rounds"), (100, 20, "trees")):
-            less = measured.get(name.replace(f"{many} {each}", f"{few} {each}"), best)
-            if less is not best:
-                trees = [(long - short) / (many - few) for long, short in zip(best, less, strict=True)]
+            fewer = name.replace(f"{many} {each}", f"{few} {each}")
+            if fewer != name and fewer in measured:
+                trees = [(long - short) / (many - few) for long, short in zip(best, measured[fewer], strict=True)]
                 one = name.replace(f"{many} {each}", "one")
                 keep(one, trees)
                 print(line(one, trees, ""), flush=True)
