@@ -36,6 +36,7 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=120_000)
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--example", type=Path, help="the folder of LightGBM's lambdarank example")
     parser.add_argument("--device", default="cpu", help="of ours and of XGBoost's: cpu or cuda")
@@ -79,7 +80,7 @@ def main() -> None:
 
 def generated(args: argparse.Namespace) -> Iterator[tuple[int, pl.DataFrame, pl.DataFrame]]:
     """For each seed its training rows and its held-out ones."""
-    for seed in range(args.seeds):
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
         rows, held_out = args.rows // GROUP * GROUP, args.test // GROUP * GROUP
         both = table(rows + held_out, seed)
         yield seed, both.head(rows), both.tail(held_out)
@@ -115,7 +116,7 @@ def example(args: argparse.Namespace) -> Iterator[tuple[int, pl.DataFrame, pl.Da
     both = np.vstack([x.toarray(), more.toarray()]).astype(np.float32)
     frame = pl.DataFrame(both, schema=[f"x{i}" for i in range(both.shape[1])])
     frame = frame.with_columns(grade=np.concatenate([grade, of_more]).astype(int), query=query)
-    for seed in range(args.seeds):
+    for seed in range(args.first_seed, args.first_seed + args.seeds):
         fold = np.random.default_rng(seed).permutation(len(sizes)) % FOLDS
         for out in range(FOLDS):
             yield seed, frame.filter(fold[query] != out), frame.filter(fold[query] == out)

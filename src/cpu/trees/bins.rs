@@ -2,9 +2,12 @@
 
 use super::codes::CodeColumns;
 use super::gradient_quantizer::Plane;
-use super::histogram::{expand, unpack};
+use super::histogram::{expand, prefetch_near, unpack};
 use taiga_core::learners::boosting::layout::Stored;
 use taiga_core::tree::split::Sums;
+
+/// Numbers of a line of the caches.
+const LINE: usize = 8;
 
 /// What the count is of rows whose statistics are at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +100,14 @@ impl NodeBins<'_> {
             }
             NodeBins::Packed { bins, .. } => bins[start..end].iter().map(|bin| (*bin != 0) as usize).sum(),
             NodeBins::Rows { .. } | NodeBins::Sparse(_) => end - start,
+        }
+    }
+
+    /// Asks for packed bins that are read soon.
+    #[inline(always)]
+    pub fn prefetch(&self) {
+        if let NodeBins::Packed { bins, .. } = self {
+            bins.chunks(LINE).for_each(|line| prefetch_near(line.as_ptr().cast()));
         }
     }
 

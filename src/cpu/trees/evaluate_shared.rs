@@ -116,6 +116,10 @@ impl SharedSearch<'_> {
         let bounds = bounds?;
         sums.fill(0.0);
         for node in 0..self.nodes.len() {
+            if node + 1 < self.nodes.len() {
+                let next = scored(node + 1);
+                next.share.slot_bins(next.slot, next.place).prefetch();
+            }
             self.fill_bounds(bounds, scored(node), (steps, room))?;
             sums.iter_mut().zip(&room.bounds).for_each(|(sum, bound)| *sum += bound);
         }

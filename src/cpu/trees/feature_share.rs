@@ -268,9 +268,14 @@ impl FeatureShare {
         }
     }
 
-    /// Frees the histograms.
-    pub fn clear(&mut self) {
-        self.slots = vec![];
+    /// Gives up the histograms: the room that they took.
+    pub fn give_up_slots(&mut self) -> Vec<i64> {
+        std::mem::take(&mut self.slots)
+    }
+
+    /// Takes room for histograms that another share has given up.
+    pub fn take_slots(&mut self, room: Vec<i64>) {
+        self.slots = room;
     }
 
     /// Makes room for the histograms of as many nodes.

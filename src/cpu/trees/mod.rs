@@ -65,6 +65,8 @@ pub struct CpuTrees<'a> {
     features: Vec<CodedFeature>,
     groups: Vec<Group>,
     shards: Vec<RwLock<Shard>>,
+    /// Room for the histograms of groups that are to come: what dropped ones had.
+    spare_slots: Vec<Vec<i64>>,
     /// Whether every shard has all rows, and sums the histograms of its thread's features alone ([`replicates`]).
     replicated: bool,
     /// How trees are searched, if by sorted rows.
@@ -181,6 +183,7 @@ impl<'a> CpuTrees<'a> {
             features: data.features.to_vec(),
             groups: vec![group],
             shards,
+            spare_slots: vec![],
             presorted,
             replicated,
             rows,

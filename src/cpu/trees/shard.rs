@@ -64,6 +64,8 @@ pub struct Shard {
     pub rows: usize,
     /// The codes, group after group.
     pub groups: Vec<ShardGroup>,
+    /// The partial histograms that [dropped groups](Shard::drop_group) have left.
+    spare: Vec<Partial>,
     pub target: Array<f32>,
     /// Those of the outputs behind the first, where each has its own.
     pub more_targets: Vec<Array<f32>>,
@@ -182,6 +184,7 @@ impl Shard {
             shards,
             rows: own,
             groups: vec![],
+            spare: vec![],
             target: Array::default(),
             more_targets: vec![],
             weight: None,

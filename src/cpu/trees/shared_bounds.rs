@@ -131,6 +131,10 @@ impl SharedBounds {
             above.fill(0.0);
         }
         for (output, (total, of)) in totals.iter().zip(&self.outputs).enumerate() {
+            // Outputs' histograms lie far apart.
+            if output + 1 < totals.len() {
+                bins(output + 1).prefetch();
+            }
             let by_hessians = steps.by_hessians();
             let (packed, rows, missing) = steps.fill_packed(&bins(output), first, output == 0 && counted && !by_hessians)?;
             let (packed, rows) = (&packed[..whole], &rows[..whole]);

@@ -186,15 +186,20 @@ impl GroupSteps for CpuTrees<'_> {
             Ok(())
         });
         made.into_iter().collect::<Result<()>>()?;
+        for share in &group.shares {
+            write(share).take_slots(self.spare_slots.pop().unwrap_or_default());
+        }
         self.groups.push(group);
         Ok(id)
     }
 
     fn drop_group(&mut self, group: GroupId) {
         for shard in &self.shards {
-            write(shard).groups[group].clear();
+            write(shard).drop_group(group);
         }
-        self.groups[group].shares.iter().for_each(|s| write(s).clear());
+        for share in &self.groups[group].shares {
+            self.spare_slots.push(write(share).give_up_slots());
+        }
         self.groups[group].room = 0;
         self.groups[group].reset(false);
     }

@@ -1,6 +1,6 @@
 //! The codes of a group in a shard.
 
-use super::Partial;
+use super::{Partial, Shard};
 pub(crate) use crate::trees::codes::{BlockLayout, CodeBlock, CodeColumns, Layout};
 use crate::trees::partition::FeatureCodes;
 use crate::trees::presorted::SortedRows;
@@ -89,12 +89,23 @@ impl ShardGroup {
     }
 
     /// Frees everything.
-    pub fn clear(&mut self) {
+    fn clear(&mut self) {
         *self = ShardGroup { blocks: vec![], columns: None, sparse: None, sorted: None, own: 0..0, partials: vec![], spare: vec![] };
     }
 
     /// Makes the partial histograms of the last step free for use.
     pub(super) fn recycle(&mut self) {
         self.spare.append(&mut self.partials);
+    }
+}
+
+impl Shard {
+    /// Frees what a group has. Its partial histograms are left to the groups that come after it: those of combinations of categories come and go with
+    /// each tree, and new memory would have to be cleared each time.
+    pub fn drop_group(&mut self, group: usize) {
+        let dropped = &mut self.groups[group];
+        dropped.recycle();
+        self.spare.append(&mut dropped.spare);
+        dropped.clear();
     }
 }

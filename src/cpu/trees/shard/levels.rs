@@ -78,7 +78,7 @@ impl Shard {
         }
         let mut summed: Vec<(&Division, Partial)> = vec![];
         for d in divisions.iter().filter(|d| d.histograms) {
-            summed.push((d, self.new_partial(0)));
+            summed.push((d, self.new_partial(0, tree)));
         }
         let added = self.partition_rows(divisions, &mut node_of, &mut summed, tree);
         let last = divisions.iter().map(|d| d.right).max().unwrap_or(0) as usize;

@@ -101,6 +101,13 @@ fn fold(partial: &mut Partial, plane_bins: usize, columns: &[(usize, usize)], pl
     (partial.folded, partial.segments) = (folded, 0);
 }
 
+/// Takes the partial histogram that has room for so many words and for the fewest more; where none has, that with the most room.
+fn roomiest_for(spare: &mut Vec<Partial>, words: usize) -> Option<Partial> {
+    let rank = |room: usize| if room >= words { (0, room) } else { (1, usize::MAX - room) };
+    let found = (0..spare.len()).min_by_key(|i| rank(spare[*i].bins.capacity()))?;
+    Some(spare.swap_remove(found))
+}
+
 impl ShardGroup {
     /// Sets the bins that codes can reach to zero in one segment. `codes`: of each column.
     fn clear_segment(&self, bins: &mut [u64], codes: &[usize]) {
@@ -118,8 +125,7 @@ impl ShardGroup {
 
     /// Appends a segment of zeros to a partial histogram.
     pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, tree: &TreeContext<'_>) {
-        let (planes, lanes) = (tree.quantizer.planes.len(), tree.lanes());
-        let segment_bins = self.plane_bins() * lanes.map_or(planes, |lanes| lanes.width);
+        let (planes, lanes, segment_bins) = (tree.quantizer.planes.len(), tree.lanes(), self.segment_words(tree));
         let many = partial.segments >= FEWEST_FOLDED && partial.segments * segment_bins >= FOLDED_WORDS;
         if many && tree.shared.is_none() && plan.sparse.is_empty() {
             let columns: Vec<(usize, usize)> = self.own.clone().map(|column| (self.place(column), plan.column_codes[column])).collect();
@@ -146,6 +152,11 @@ impl ShardGroup {
     pub(super) fn last_segment<'p>(&self, partial: &'p mut Partial, width: usize) -> &'p mut [u64] {
         let words = self.plane_bins() * width;
         &mut partial.bins[(partial.segments - 1) * words..partial.segments * words]
+    }
+
+    /// Returns the words of a segment of a partial histogram.
+    fn segment_words(&self, tree: &TreeContext<'_>) -> usize {
+        self.plane_bins() * tree.lanes().map_or(tree.quantizer.planes.len(), |lanes| lanes.width)
     }
 
     /// Bins of all features in one plane.
@@ -217,8 +228,11 @@ impl ShardGroup {
 }
 
 impl Shard {
-    pub(super) fn new_partial(&mut self, group: usize) -> Partial {
-        let mut partial = self.groups[group].spare.pop().unwrap_or_default();
+    /// Takes an empty partial histogram for a group: one that the group has spare, or a dropped one has left.
+    pub(super) fn new_partial(&mut self, group: usize, tree: &TreeContext<'_>) -> Partial {
+        let of_group = &mut self.groups[group];
+        let words = of_group.segment_words(tree);
+        let mut partial = of_group.spare.pop().or_else(|| roomiest_for(&mut self.spare, words)).unwrap_or_default();
         partial.segments = 0;
         partial.folded.clear();
         partial

@@ -41,7 +41,7 @@ impl Shard {
         let mut partials: Vec<(usize, Partial)> = vec![];
         if summed {
             let smaller = |g: &usize| !tree.groups[*g].sums_both(d);
-            partials.extend(tree.open().filter(smaller).map(|g| (g, self.new_partial(g))));
+            partials.extend(tree.open().filter(smaller).map(|g| (g, self.new_partial(g, tree))));
         }
         let mut done = Done::default();
         for start in (0..parent.len).step_by(step) {

@@ -20,7 +20,7 @@ impl Shard {
         self.presorted = self.presorted_search(tree);
         let summed = if self.presorted.is_some() { 0..0 } else { 0..self.groups.len() };
         let summed = summed.filter(|g| tree.groups[*g].open);
-        let mut partials: Vec<(usize, Partial)> = summed.map(|g| (g, self.new_partial(g))).collect();
+        let mut partials: Vec<(usize, Partial)> = summed.map(|g| (g, self.new_partial(g, tree))).collect();
         self.resize_statistics(tree);
         let listed = self.bag.is_some();
         let mut drawn = 0;
@@ -175,7 +175,7 @@ impl Shard {
 
     /// Returns the partial histogram of a node, from its rows.
     pub(super) fn sum_node(&mut self, group: usize, node: NodeId, tree: &TreeContext<'_>) -> Partial {
-        let mut partial = self.new_partial(group);
+        let mut partial = self.new_partial(group, tree);
         let n = self.nodes[node as usize];
         let source = if n.all { Source::All } else { Source::List };
         self.accumulate(group, &mut partial, tree, source, n.list as usize, n.start, n.len, None);
