@@ -154,6 +154,28 @@ def test_xgboost_with_categories() -> None:
         assert_equal(named.predict(texts).to_numpy(), wanted, 1e-6)
 
 
+def test_unknown_names_of_xgboost() -> None:
+    """Proves that an unknown category goes where a number goes that no split lists, which is not where null goes."""
+    import pandas as pd
+
+    rng = np.random.default_rng(0)
+    kinds = [f"k{i}" for i in range(6)]
+    for one_hot in (1, 4, 100):
+        codes = rng.integers(0, 6, 2000)
+        frame = pd.DataFrame({"k": pd.Categorical([kinds[c] for c in codes], categories=kinds)})
+        y = (codes == 1) * 3.0 + (codes == 4) - (codes == 2) * 2.0
+        frame.loc[(codes == 2) & (rng.random(2000) < 0.5), "k"] = None
+        params = {"max_cat_to_onehot": one_hot, "max_depth": 3, "nthread": 1}
+        booster = xgboost.train(params, xgboost.DMatrix(frame, y, enable_categorical=True), 3)
+        numbers = np.array([[0.0], [1], [2], [3], [4], [5], [99], [np.nan]])
+        wanted = booster.predict(
+            xgboost.DMatrix(numbers, feature_names=["k"], feature_types=["c"], enable_categorical=True)
+        )
+        found = tg.import_model(booster).predict(pl.DataFrame({"k": [*kinds, "new", None]}))
+        assert_equal(found.to_numpy(), wanted, 1e-6)
+        assert found[6] != found[7]
+
+
 LIGHTGBM: list[tuple[str, dict[str, Any]]] = [
     *(("number", {"objective": o}) for o in ("regression", "l1", "huber", "fair", "quantile", "mape")),
     *(("positive", {"objective": o}) for o in ("poisson", "gamma", "tweedie")),
@@ -189,6 +211,46 @@ def test_lightgbm(target: str, params: dict[str, Any]) -> None:
             by * booster.predict(rows, raw_score=True, num_threads=1),
             0 if exact else 1e-14,
         )
+
+
+@pytest.mark.parametrize("objective", ["regression", "binary"])
+def test_zero_as_missing_shares_rows(objective: str) -> None:
+    """Proves that splits of three parts keep their rows, weights and gains, so that explanations and importance are
+    right.
+    """
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(800, 2)).round(2)
+    x[rng.random(x.shape) < 0.2] = 0
+    y = x[:, 0] * 2 + (x[:, 0] == 0) * 3 + x[:, 1]
+    own = {"verbose": -1, "num_threads": 1, "num_leaves": 12, "zero_as_missing": True, "min_data_in_leaf": 5}
+    own |= {"objective": objective, "learning_rate": 1.0}
+    target = y if objective == "regression" else (y > 0).astype(int)
+    booster = lightgbm.train(own, lightgbm.Dataset(x, target, feature_name=["a", "b"]), 3)
+    model = tg.import_model(booster)
+    nodes, told = model.trees(), booster.trees_to_dataframe()
+    assert nodes.height > len(told)
+    roots = nodes.filter(pl.col("depth") == 0)
+    assert roots["count"].to_list() == [800] * 3
+    counts = dict(zip(zip(nodes["tree"], nodes["node"], strict=True), nodes["count"], strict=True))
+    for tree, left, right, count in nodes.filter(pl.col("leaf").is_null())["tree", "left", "right", "count"].rows():
+        assert counts[tree, left] + counts[tree, right] == count
+    # Leaves may have the same value.
+    leaves = told[told["left_child"].isna()].assign(value=lambda leaf: leaf["value"].round(9))
+    theirs = leaves.groupby(["tree_index", "value"])["count"].sum()
+    kept = (
+        nodes.filter(pl.col("leaf").is_not_null()).group_by("tree", pl.col("value").round(9)).agg(pl.col("count").sum())
+    )
+    assert {(tree, value): count for tree, value, count in kept.rows()} == dict(theirs.items())
+    gains = dict(model.importance("gain").rows())
+    wanted = dict(zip(["a", "b"], booster.feature_importance("gain"), strict=True))
+    assert all(math.isclose(gains[name], gain, rel_tol=1e-5) for name, gain in wanted.items())
+    shap = model.predict(pl.DataFrame(x, schema=["a", "b"]), output="shap").struct.unnest().to_numpy()
+    assert_equal(shap.sum(axis=1), booster.predict(x, raw_score=True), 1e-12)
+    if objective == "regression":
+        theirs_of = booster.predict(x, pred_contrib=True)
+        assert_equal(shap[:, -1], theirs_of[:, -1], 1e-9)
+        # Odd numbers of rows have no halves.
+        assert_equal(shap, theirs_of, 0.03)
 
 
 def test_lightgbm_with_categories() -> None:
@@ -383,6 +445,52 @@ def test_estimators_tell_their_labels() -> None:
     assert_equal(ours(model, x), stopping.predict(x), 1e-6)
 
 
+def test_labels_are_of_models_of_classes() -> None:
+    """Proves that estimators of several labels, and of shares, are imported: what they list as classes is none here."""
+    x, targets = table(2, missing=False)
+    y = np.column_stack([targets["two"], targets["three"] == 1]).astype(int)
+    of_xgboost = xgboost.XGBClassifier(n_estimators=3, n_jobs=1).fit(x, y)
+    of_catboost = catboost.CatBoostClassifier(
+        loss_function="MultiLogloss", iterations=3, verbose=0, thread_count=1, allow_writing_files=False
+    ).fit(x, y)
+    for fitted in (of_xgboost, of_catboost):
+        model = tg.import_model(fitted)
+        assert model.classes is None
+        assert_equal(ours(model, x), fitted.predict_proba(x), 1e-6)
+    shares = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1, objective="cross_entropy").fit(x, targets["two"])
+    assert tg.import_model(shares).classes is None
+    # Labels keep their kind.
+    for labels in (targets["two"], targets["two"] > 0, targets["two"] * 1.0, np.array(["no", "yes"])[targets["two"]]):
+        fitted = lightgbm.LGBMClassifier(n_estimators=3, verbose=-1).fit(x, labels)
+        assert json.dumps(tg.import_model(fitted).classes) == json.dumps(fitted.classes_.tolist())
+        assert tg.import_model(fitted, classes=["a", "b"]).classes == ["a", "b"]
+
+
+def test_missing_values_of_xgboost() -> None:
+    """Proves that an estimator that takes a number for missing is an error, and that its booster predicts by null."""
+    x, targets = table(2, missing=True)
+    fitted = xgboost.XGBRegressor(n_estimators=3, missing=-999.0, n_jobs=1).fit(
+        np.nan_to_num(x, nan=-999.0), x[:, 0] > 0
+    )
+    with pytest.raises(ValueError, match=r"takes -999\.0 as missing .*get_booster.*null instead of -999\.0"):
+        tg.import_model(fitted)
+    model = tg.import_model(fitted.get_booster())
+    assert_equal(ours(model, x), fitted.predict(np.nan_to_num(x, nan=-999.0)), 1e-6)
+    assert tg.import_model(xgboost.XGBRegressor(n_estimators=3, n_jobs=1).fit(x, targets["two"])).rounds == 3
+
+
+def test_trees_of_a_round_are_rounds() -> None:
+    """Proves that of XGBoost's `num_parallel_tree` each tree is a round here, which the documentation says."""
+    x, targets = table(2, missing=False)
+    booster = xgboost.train({"num_parallel_tree": 3, "nthread": 1}, xgboost.DMatrix(x, targets["number"]), 6)
+    model = tg.import_model(booster)
+    assert (model.rounds, booster.num_boosted_rounds()) == (18, 6)
+    frame = pl.DataFrame(dict(zip(model.features, x.T, strict=True)))
+    for rounds in (1, 4, 6):
+        wanted = booster.predict(xgboost.DMatrix(x), iteration_range=(0, rounds))
+        assert_equal(model.head(3 * rounds).predict(frame).to_numpy(), wanted, 1e-6)
+
+
 def test_they_are_models_as_any_other(tmp_path: Any) -> None:
     """Proves that one streams, keeps its bytes and JSON, explains, is exported, and is read from files."""
     x, targets = table(1, missing=True)
@@ -405,6 +513,8 @@ def test_they_are_models_as_any_other(tmp_path: Any) -> None:
     for name, save in (
         ("model.txt", lambda p: booster.save_model(p)),
         ("own.json", lambda p: p.write_text(model.to_json())),
+        ("sorted.json", lambda p: p.write_text(json.dumps(json.loads(model.to_json()), sort_keys=True))),
+        ("indented.json", lambda p: p.write_text("\n" + json.dumps(json.loads(model.to_json()), indent=4))),
         ("own.taiga", model.save),
     ):
         save(tmp_path / name)
@@ -504,6 +614,25 @@ def test_what_cant_be_kept_is_an_error() -> None:
         tg.import_model(booster, features=["a", "b"])
     with pytest.raises(ValueError, match="0 classes, and 2 labels"):
         tg.import_model(booster, classes=["a", "b"])
+    for wrong in ({"features": "abc"}, {"classes": "ab"}, {"categories": {"a": "xyz"}}):
+        with pytest.raises(TypeError, match=f"`{next(iter(wrong))}` takes lists, not the text"):
+            tg.import_model(booster, **wrong)
+    with pytest.raises(TypeError, match="`features` are texts, and 3 is none"):
+        tg.import_model(booster, features=["a", "b", 3])
+
+
+def test_what_is_not_fitted_is_an_error() -> None:
+    """Proves that estimators without a fit are refused by name, and so is what is no model."""
+    for kind in (
+        *(lightgbm.LGBMRegressor, lightgbm.LGBMClassifier, xgboost.XGBRegressor, xgboost.XGBClassifier),
+        *(catboost.CatBoost, catboost.CatBoostClassifier, ensemble.RandomForestRegressor),
+    ):
+        with pytest.raises(ValueError, match=f"import_model: the {kind.__name__} is not fitted"):
+            tg.import_model(kind())
+    x, _ = table(1, missing=False)
+    for data in (lightgbm.Dataset(x), lightgbm.CVBooster(), xgboost.DMatrix(x), catboost.Pool(x)):
+        with pytest.raises(TypeError, match=f"{type(data).__name__} is no model of a library"):
+            tg.import_model(data)
 
 
 def test_damaged_files_are_errors() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -308,3 +309,76 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
 def test_there_are_a_hundred_models() -> None:
     """Counts the models that are compared above."""
     assert len(LOSSES) * len(STATISTICS) * len(SEEDS) >= 100
+
+
+def numbers(
+    loss: str, y: np.ndarray, kind: Any = catboost.CatBoostRegressor, **params: Any
+) -> tuple[Any, pl.DataFrame]:
+    """A fit on columns of numbers, and its rows."""
+    x = table(3)[0].select("x", "z")
+    common = {"iterations": 6, "depth": 3, "verbose": 0, "thread_count": 1, "allow_writing_files": False}
+    return kind(loss_function=loss, **common, **params).fit(x.to_pandas(), y), x
+
+
+def test_focal_and_aft(tmp_path: Path) -> None:
+    """Proves that these losses come with their parameters, and predict probabilities and times as there."""
+    targets = table(3)[1]
+    booster, x = numbers("Focal:focal_alpha=0.3;focal_gamma=1.5", targets["two"], catboost.CatBoostClassifier)
+    for model in (tg.import_model(booster), tg.import_model(saved(booster, tmp_path, "json"))):
+        kept = model.params["loss"], model.params["focal_alpha"], model.params["focal_gamma"]
+        assert kept == ("focal", 0.3, 1.5)
+        assert model.classes == [0, 1]
+        wanted = booster.predict_proba(x.to_pandas())[:, 1]
+        assert np.abs(model.predict(x).to_numpy() - wanted).max() < 1e-14
+        assert (model.predict(x, output="class").to_numpy() == booster.predict(x.to_pandas())).all()
+    upper = np.where(targets["two"] == 1, -1, targets["positive"])
+    for distribution in ("Normal", "Logistic", "Extreme"):
+        loss = f"SurvivalAft:dist={distribution};scale=1.5"
+        booster, x = numbers(loss, np.column_stack([targets["positive"], upper]))
+        model = tg.import_model(booster)
+        kept = model.params["loss"], model.params["aft_distribution"], model.params["aft_scale"]
+        assert kept == ("aft", distribution.lower(), 1.5)
+        for output, prediction in (("auto", "Exponent"), ("raw", "RawFormulaVal")):
+            wanted = booster.predict(x.to_pandas(), prediction_type=prediction)
+            assert np.abs(model.predict(x, output=output).to_numpy() - wanted).max() < 1e-13
+
+
+def test_sums_of_models(tmp_path: Path) -> None:
+    """Proves that sums of models are read as objects and as files, with the loss and the classes that they tell."""
+    targets = table(3)[1]
+    for loss, target, kind in (
+        ("RMSE", "number", catboost.CatBoostRegressor),
+        ("Logloss", "two", catboost.CatBoostClassifier),
+        ("MultiClass", "three", catboost.CatBoostClassifier),
+    ):
+        summands, x = zip(*(numbers(loss, targets[target], kind, random_seed=seed) for seed in range(2)), strict=True)
+        booster = catboost.sum_models(list(summands))
+        wanted = booster.predict(x[0].to_pandas(), prediction_type="RawFormulaVal")
+        for model in (
+            tg.import_model(booster),
+            *(tg.import_model(saved(booster, tmp_path, f)) for f in ("cbm", "json")),
+        ):
+            found = model.predict(x[0], output="raw")
+            found = found.struct.unnest() if found.dtype == pl.Struct else found
+            assert np.abs(found.to_numpy() - wanted).max() < 1e-14
+            assert model.classes == (None if loss == "RMSE" else sorted(set(targets[target].tolist())))
+            assert model.metadata["objective"] == loss
+
+
+def test_a_threshold_of_probability_warns(tmp_path: Path) -> None:
+    """Proves that a threshold other than a half is told by a warning and in the metadata, of an object and a file."""
+    booster, x = numbers("Logloss", table(3)[1]["two"], catboost.CatBoostClassifier)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "probability_threshold" not in tg.import_model(booster).metadata
+    booster.set_probability_threshold(0.05)
+    booster.save_model(str(tmp_path / "model.cbm"))
+    booster.save_model(str(tmp_path / "model.json"), format="json")
+    sources = (booster, tmp_path / "model.json")
+    for make in (*(lambda s=s: tg.import_model(s) for s in sources), lambda: tg.Model.load(tmp_path / "model.cbm")):
+        with pytest.warns(tg.TargetWarning, match=r"above a probability of 0\.05, .* above 0\.5") as caught:
+            model = make()
+        assert caught[0].filename == __file__
+        assert model.metadata["probability_threshold"] == 0.05
+        assert np.abs(model.predict(x).to_numpy() - booster.predict_proba(x.to_pandas())[:, 1]).max() < 1e-14
+        assert (model.predict(x, output="class").to_numpy() != booster.predict(x.to_pandas())).any()

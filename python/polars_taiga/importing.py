@@ -10,10 +10,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from polars_taiga import _taiga
+from polars_taiga._warn import warn
 from polars_taiga.model import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 __all__ = ["import_model"]
 
@@ -50,7 +51,7 @@ def import_model(
         CatBoost's are known by a hash of their text, so none need be told; those that are, in any order, have names in
         the model, which can then be exported if no statistic combines columns.
     classes
-        The class labels in the library's order; default those of an estimator, else 0, 1, …
+        The class labels in the library's order; default those of an estimator of classes, else 0, 1, …
     target
         What the target is called.
 
@@ -62,9 +63,15 @@ def import_model(
     Raises
     ------
     ValueError
-        For what can't be read, and what can't be kept exactly: the text says what it is.
+        For what can't be read, and what can't be kept exactly: the text says what it is. For an estimator that is not
+        fitted.
     TypeError
-        For an object of another kind.
+        For an object of another kind, and for names that are no list of texts.
+
+    Warns
+    -----
+    TargetWarning
+        For a threshold of CatBoost's probabilities, which `output="class"` does not follow.
 
     Examples
     --------
@@ -82,23 +89,44 @@ def import_model(
     """
     told: dict[str, Any] = {"target": target}
     if features is not None:
-        told["features"] = list(features)
+        told["features"] = _listed("features", features)
+        if other := [name for name in told["features"] if not isinstance(name, str)]:
+            msg = f"import_model: `features` are texts, and {other[0]!r} is none"
+            raise TypeError(msg)
     if categories is not None:
-        told["categories"] = {name: list(own) for name, own in categories.items()}
+        told["categories"] = {name: _listed("categories", own) for name, own in categories.items()}
+    if classes is not None:
+        told["classes"] = _listed("classes", classes)
     data, known = _bytes_of(source)
-    labels = classes if classes is not None else known
-    if labels is not None:
-        told["classes"] = [_plain(label) for label in labels]
+    model = _made(data, told)
+    if known is not None and classes is None and model.classes is not None:
+        # An estimator's labels are those of a model of classes; one of several targets has some too.
+        labels = _listed("classes", known)
+        if json.dumps(labels) != json.dumps(model.classes):
+            model = _made(data, {**told, "classes": labels})
+    threshold = model.metadata.get("probability_threshold")
+    if threshold is not None:
+        warn(
+            f"CatBoost predicts the second class above a probability of {threshold}, and a model here above 0.5: "
+            'probabilities are the same, output="class" differs'
+        )
+    return model
+
+
+def _made(data: bytes, told: Mapping[str, Any]) -> Model:
     return Model(_taiga.Model.imported(data, json.dumps(told)).to_bytes())
 
 
-def _plain(value: Any) -> Any:
-    """A label without NumPy's type."""
-    return value.item() if hasattr(value, "item") else value
+def _listed(parameter: str, values: Iterable[Any]) -> list[Any]:
+    """A parameter's names or labels without NumPy's types."""
+    if isinstance(values, str | bytes):
+        msg = f"import_model: `{parameter}` takes lists, not the text {values!r}"
+        raise TypeError(msg)
+    return [value.item() if hasattr(value, "item") else value for value in values]
 
 
 def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
-    """The file of a model, and the labels of its classes where the object knows them."""
+    """The file of a model, and the labels that the object knows, which are of classes or of nothing."""
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), None
     if isinstance(source, str | os.PathLike):
@@ -114,36 +142,63 @@ def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
             return _of_catboost(own)
         if library == "sklearn":
             return _of_sklearn(own)
-    msg = f"import_model: {type(source).__name__} is no model of a library that is known here"
-    raise TypeError(msg)
+    raise _unknown(own)
+
+
+def _unknown(own: object) -> TypeError:
+    return TypeError(f"import_model: {type(own).__name__} is no model of a library that is known here")
+
+
+def _unfitted(own: object) -> ValueError:
+    return ValueError(f"import_model: the {type(own).__name__} is not fitted")
 
 
 def _of_xgboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
     labels = None
     booster = own
     if hasattr(own, "get_booster"):
+        if not own.__sklearn_is_fitted__():
+            raise _unfitted(own)
+        missing = own.missing
+        if missing is not None and missing == missing:
+            msg = (
+                f"XGBoost: the {type(own).__name__} takes {missing} as missing (`missing`), and a model here null and "
+                f"NaN: import its `get_booster()`, and predict on rows that have null instead of {missing}"
+            )
+            raise ValueError(msg)
         booster = own.get_booster()
         labels = own.classes_ if hasattr(own, "classes_") and hasattr(own, "predict_proba") else None
         # What an estimator predicts by.
         best = getattr(own, "best_iteration", None) if booster.attr("best_iteration") is not None else None
         if best is not None:
             booster = booster[: best + 1]
+    if not hasattr(booster, "save_raw"):
+        raise _unknown(own)
     return bytes(booster.save_raw("ubj")), labels
 
 
 def _of_lightgbm(own: Any) -> tuple[bytes, Sequence[Any] | None]:
-    labels = getattr(own, "classes_", None) if hasattr(own, "predict_proba") else None
-    booster = getattr(own, "booster_", own)
+    labels = None
+    booster = own
+    if hasattr(type(own), "booster_"):
+        labels = getattr(own, "classes_", None) if hasattr(own, "predict_proba") else None
+        booster = getattr(own, "booster_", None)
+        if booster is None:
+            raise _unfitted(own)
+    if not hasattr(type(booster), "num_trees"):
+        raise _unknown(own)
     return booster.model_to_string().encode(), labels
 
 
 def _of_catboost(own: Any) -> tuple[bytes, Sequence[Any] | None]:
+    if not hasattr(own, "is_fitted"):
+        raise _unknown(own)
+    if not own.is_fitted():
+        raise _unfitted(own)
     with TemporaryDirectory() as folder:
         path = Path(folder) / "model.cbm"
         own.save_model(str(path), format="cbm")
-        # A cross-entropy's target is a share, and what it predicts is one.
-        is_share = own.get_all_params().get("loss_function") == "CrossEntropy"
-        labels = () if is_share else getattr(own, "classes_", ())
+        labels = getattr(own, "classes_", ())
         return path.read_bytes(), labels if len(labels) else None
 
 
@@ -169,8 +224,7 @@ def _of_sklearn(own: Any) -> tuple[bytes, Sequence[Any] | None]:
         msg = f"import_model: {name} is no estimator of trees that is read"
         raise TypeError(msg)
     if not hasattr(own, "n_features_in_"):
-        msg = f"import_model: the {name} is not fitted"
-        raise ValueError(msg)
+        raise _unfitted(own)
     import sklearn
 
     names = [str(n) for n in getattr(own, "feature_names_in_", [f"x{i}" for i in range(own.n_features_in_)])]
@@ -285,7 +339,7 @@ def _hist_gradient_boosting(own: Any, made: dict[str, Any]) -> Sequence[Any] | N
         told = {int(column): list(known) for column, known in zip(first, encoded.categories_, strict=True)}
         assert remapped[: len(first)].all()
     for column, known in told.items():
-        labels = [_plain(label) for label in known]
+        labels = _listed("categories", known)
         # NaN and None are missing, not categories.
         labels = [label for label in labels if label is not None and label == label]
         labels = [int(x) if isinstance(x, float) and x.is_integer() else x for x in labels]

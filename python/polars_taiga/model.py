@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -70,6 +71,13 @@ _FOREST_NODES: dict[str, type[pl.DataType] | pl.DataType] = {
     "leaf": pl.UInt32,
     "weight": pl.Float64,
     "count": pl.UInt64,
+}
+
+# What a model knows of its columns' importance without rows.
+_OWN_IMPORTANCES: dict[str, tuple[str, ...]] = {
+    "gbdt": ("gain", "split", "cover"),
+    "forest": ("gain", "impurity", "split", "cover", "permutation"),
+    "sparse_lr": (),
 }
 
 
@@ -507,7 +515,7 @@ class Model(Persisted):
         dialect: str,
         table: str,
         *,
-        keep: Sequence[str] = (),
+        keep: str | Sequence[str] = (),
         columns: Mapping[str, str] | None = None,
         max_length: int = 1_000_000,
     ) -> str:
@@ -521,7 +529,7 @@ class Model(Persisted):
         table
             The table to predict, as it is written in SQL.
         keep
-            Columns of the table to give beside the predictions.
+            Columns of the table to give beside the predictions: names, each once, or one name.
         columns
             How to compute a column of the model's, in SQL; default is the table's column of that name. Needed for
             temporal columns, whose ticks they are: `{"seen": "epoch_us(seen)"}`.
@@ -541,7 +549,10 @@ class Model(Persisted):
             Without the package `sqlglot`.
         ValueError
             For a model whose statement is longer than `max_length`; for a sparse logistic regression of lists; for a
-            dialect that there is not, and temporal columns that `columns` does not have.
+            dialect that there is not, what is no table's name, and temporal columns that `columns` does not have; for
+            columns to keep that stand there twice or are called as the predictions.
+        TypeError
+            For names that are no strings.
 
         Examples
         --------
@@ -682,7 +693,8 @@ class Model(Persisted):
         data = Path(path).read_bytes()
         if not data.lstrip()[:4].startswith((b"{", b"tree", b"CBM1", b"binf")):
             return cls(data)
-        if b'"polars-taiga ' in data[:200]:
+        # In the text of another library's model a quotation mark within a text has a backslash before it.
+        if re.search(rb'"format"\s*:\s*"polars-taiga ', data):
             return cls.from_json(data.decode())
         from polars_taiga.importing import import_model
 
@@ -1037,8 +1049,13 @@ class Model(Persisted):
         if kind in ("shap", "loss_change") or (kind == "permutation" and self.learner != "forest"):
             msg = f"importance: kind={kind!r} is measured on rows: give them by data="
             raise ValueError(msg)
-        if self.learner == "sparse_lr":
+        if self.learner == "sparse_lr" and kind in ("gain", "impurity", "split", "cover"):
             msg = f"importance: kind={kind!r}: a linear model has no trees; coefficients() lists what it consists of"
+            raise ValueError(msg)
+        own = _OWN_IMPORTANCES[self.learner]
+        if kind not in own:
+            known = ", ".join(map(repr, own)) + ", or, measured on rows that data= gives, " if own else ""
+            msg = f"importance: kind={kind!r} is not one of {known}'shap', 'permutation', 'loss_change'"
             raise ValueError(msg)
         return pl.DataFrame(
             {"feature": list(self.features), "importance": self._inner.importance(kind)},

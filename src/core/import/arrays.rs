@@ -80,6 +80,7 @@ pub fn read_json(text: &str, told: Told) -> Result<Imported> {
         loss,
         params: BoostingParams::default(),
         predicts: if file.classes { Predicts::Classes } else { Predicts::Numbers },
+        threshold: None,
         columns: file.columns.into_iter().map(column).collect(),
         hashes: Default::default(),
         start: file.start,

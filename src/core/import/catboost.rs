@@ -16,6 +16,7 @@ use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
+use crate::numerics::censored::Distribution;
 use crate::numerics::city;
 use crate::objective::Alpha;
 use serde::Deserialize;
@@ -46,10 +47,14 @@ enum Bias {
     Several(Vec<f64>),
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct ModelInfo {
     class_params: Option<ClassParams>,
     params: Option<Params>,
+    /// Of a sum of models, which has no parameters; JSON in a text.
+    loss_function: Option<String>,
+    /// A number in a text.
+    binclass_probability_threshold: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -136,15 +141,43 @@ struct SplitIn {
     split_index: usize,
 }
 
+impl LossFunction {
+    /// Returns the parameters that a model keeps of those of its loss.
+    fn params_of(&self, loss: LossKind) -> BoostingParams {
+        let number = |name: &str| self.params.get(name).and_then(|x| x.as_str()?.parse::<f64>().ok());
+        let share = |name: &str| number(name).filter(|x| *x > 0.0 && *x < 1.0);
+        let mut params = BoostingParams::default();
+        match loss {
+            LossKind::Quantile | LossKind::Expectile => params.alpha = share("alpha").map_or(params.alpha, Alpha::One),
+            LossKind::Focal => {
+                params.focal_alpha = share("focal_alpha");
+                params.focal_gamma = number("focal_gamma").filter(|x| (0.0..=100.0).contains(x));
+            }
+            LossKind::Aft => {
+                params.aft_distribution = match self.params.get("dist").and_then(|x| x.as_str()) {
+                    Some("Normal") => Some(Distribution::Normal),
+                    Some("Logistic") => Some(Distribution::Logistic),
+                    Some("Extreme") => Some(Distribution::Extreme),
+                    _ => None,
+                };
+                params.aft_scale = number("scale").filter(|x| (1e-6..=1e6).contains(x));
+            }
+            _ => {}
+        }
+        params
+    }
+}
+
 /// What an objective comes to.
 fn meaning(name: &str, outputs: usize) -> Result<(LossKind, Predicts)> {
     use LossKind::{
-        Cox, CrossEntropy, Expectile, Gaussian, Huber, Lambdarank, LogCosh, Logloss, Mae, Mape, Multiclass, Multilabel, Ova, Poisson,
-        Quantile, Rmse, Tweedie, Yetirank,
+        Aft, Cox, CrossEntropy, Expectile, Focal, Gaussian, Huber, Lambdarank, LogCosh, Logloss, Mae, Mape, Multiclass, Multilabel, Ova,
+        Poisson, Quantile, Rmse, Tweedie, Yetirank,
     };
     use Predicts::{Classes, Numbers};
     Ok(match name {
         "Logloss" => (Logloss, Classes),
+        "Focal" => (Focal, Classes),
         "MultiClass" => (Multiclass, Classes),
         "MultiClassOneVsAll" => (Ova, Classes),
         "CrossEntropy" => (CrossEntropy, Numbers),
@@ -159,6 +192,7 @@ fn meaning(name: &str, outputs: usize) -> Result<(LossKind, Predicts)> {
         "Huber" => (Huber, Numbers),
         "LogCosh" => (LogCosh, Numbers),
         "Cox" => (Cox, Numbers),
+        "SurvivalAft" if outputs == 1 => (Aft, Numbers),
         "YetiRank" | "YetiRankPairwise" => (Yetirank, Numbers),
         "LambdaMart" => (Lambdarank, Numbers),
         "RMSE"
@@ -199,8 +233,13 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
     if !info.text_features.is_empty() || !info.embedding_features.is_empty() {
         return Err(wrong("it has features of text or embeddings, which a model here can't"));
     }
-    let (class_params, params) = file.model_info.map_or((None, None), |m| (m.class_params, m.params));
-    let loss_function = params.and_then(|p| p.loss_function);
+    let about = file.model_info.unwrap_or_default();
+    let loss_function = match (about.params.and_then(|p| p.loss_function), about.loss_function) {
+        (None, Some(text)) => {
+            Some(serde_json::from_str::<LossFunction>(&text).map_err(|e| wrong(format!("its \"loss_function\" can't be read: {e}")))?)
+        }
+        (of_params, _) => of_params,
+    };
     let objective = loss_function.as_ref().map_or("", |l| l.r#type.as_str()).to_string();
     let (scale, bias) = file.scale_and_bias.unwrap_or((1.0, Bias::One(0.0)));
     let symmetric = file.oblivious_trees.unwrap_or_default();
@@ -217,14 +256,13 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
         Bias::Several(_) => vec![0.0; outputs],
     };
     let (loss, predicts) = meaning(&objective, outputs)?;
-    let mut params = BoostingParams::default();
-    let level = loss_function.and_then(|l| l.params.get("alpha").and_then(|a| a.as_str()?.parse::<f64>().ok()));
-    if let Some(level) = level.filter(|a| *a > 0.0 && *a < 1.0 && matches!(loss, LossKind::Quantile | LossKind::Expectile)) {
-        params.alpha = Alpha::One(level);
+    let params = loss_function.map_or_else(BoostingParams::default, |l| l.params_of(loss));
+    let of_classes = about.class_params.filter(|_| predicts == Predicts::Classes);
+    if told.classes.is_none() {
+        told.classes = of_classes.and_then(|c| c.class_names);
     }
-    if told.classes.is_none() && predicts == Predicts::Classes {
-        told.classes = class_params.and_then(|c| c.class_names);
-    }
+    let threshold = about.binclass_probability_threshold.and_then(|x| x.parse::<f64>().ok());
+    let threshold = threshold.filter(|x| *x > 0.0 && *x < 1.0 && *x != 0.5 && predicts == Predicts::Classes && outputs == 1);
     let mut tests = Tests::new(&info, &file.ctr_data, &mut told)?;
     let width = outputs;
     let mut trees = vec![];
@@ -252,7 +290,8 @@ fn model(file: File, mut told: Told) -> Result<Imported> {
         trees.push(branching_tree(root, width, scale, &mut tests).map_err(|what| wrong(format!("tree {t}: {what}")))?);
     }
     let (columns, hashes) = (tests.columns, tests.hashes);
-    Foreign { library: LIBRARY, version: None, objective, loss, params, predicts, columns, hashes, start, trees, rows: 0 }.model(told)
+    Foreign { library: LIBRARY, version: None, objective, loss, params, predicts, threshold, columns, hashes, start, trees, rows: 0 }
+        .model(told)
 }
 
 /// The number of values of a tree's leaves.
@@ -532,5 +571,74 @@ impl<'f> Tests<'f> {
         });
         hashes.statistics.push(ForeignStatistic { table, parts, values, unseen });
         Ok(Statistic::Hashed(hashes.statistics.len() as u32 - 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Imported, Told, read_json};
+    use crate::dataset::Labels;
+    use crate::learners::boosting::model::Model;
+    use crate::losses::LossKind;
+    use crate::numerics::censored::Distribution;
+
+    /// The model of a tree of two leaves with these notes.
+    fn noted(model_info: &str) -> crate::Result<Box<Model>> {
+        let text = format!(
+            r#"{{"features_info": {{"float_features": [{{"flat_feature_index": 0, "borders": [0.5]}}]}},
+                "oblivious_trees": [{{"leaf_values": [1, 2], "leaf_weights": [3, 4], "splits":
+                    [{{"split_type": "FloatFeature", "border": 0.5, "float_feature_index": 0, "split_index": 0}}]}}],
+                "scale_and_bias": [1, [0]], "model_info": {model_info}}}"#
+        );
+        let Imported::Boosted(model) = read_json(&text, Told::default())? else { panic!("a boosted model") };
+        Ok(model)
+    }
+
+    fn of_loss(text: &str) -> Box<Model> {
+        noted(&format!(r#"{{"params": {{"loss_function": {text}}}}}"#)).unwrap()
+    }
+
+    /// Losses come with the parameters that a model keeps of them.
+    #[test]
+    fn losses_and_their_parameters() {
+        let model = of_loss(r#"{"type": "Focal", "params": {"focal_alpha": "0.3", "focal_gamma": "1.5"}}"#);
+        assert_eq!((model.loss, model.params.focal_alpha, model.params.focal_gamma), (LossKind::Focal, Some(0.3), Some(1.5)));
+        assert!(matches!(&model.labels, Some(Labels::Integer(labels)) if labels == &[0, 1]));
+        let model = of_loss(r#"{"type": "SurvivalAft", "params": {"dist": "Extreme", "scale": "1.5"}}"#);
+        assert_eq!((model.loss, model.params.aft_distribution), (LossKind::Aft, Some(Distribution::Extreme)));
+        assert_eq!((model.params.aft_scale, model.labels.is_none()), (Some(1.5), true));
+        let model = of_loss(r#"{"type": "SurvivalAft", "params": {"dist": "Normal", "scale": "1e9"}}"#);
+        assert_eq!((model.params.aft_distribution, model.params.aft_scale), (Some(Distribution::Normal), None));
+        assert_eq!(of_loss(r#"{"type": "Expectile", "params": {"alpha": "0.3"}}"#).params.alpha, super::Alpha::One(0.3));
+    }
+
+    /// A sum of models tells its loss beside the parameters that it does not have.
+    #[test]
+    fn sums_of_models() {
+        let classes = r#""class_params": {"class_names": ["no", "yes"]}"#;
+        let model = noted(&format!(r#"{{{classes}, "loss_function": "{{\"type\":\"Logloss\",\"params\":{{}}}}"}}"#)).unwrap();
+        assert_eq!(model.loss, LossKind::Logloss);
+        assert!(matches!(&model.labels, Some(Labels::Text(labels)) if labels == &["no", "yes"]));
+        // Of several losses it tells none.
+        let model = noted(&format!("{{{classes}}}")).unwrap();
+        assert!(model.loss == LossKind::Rmse && model.labels.is_none());
+        let error = noted(r#"{"loss_function": "["}"#).err().unwrap().to_string();
+        assert!(error.contains("its \"loss_function\" can't be read"), "{error}");
+    }
+
+    /// A threshold of probability is noted where there are two classes and it is no half.
+    #[test]
+    fn thresholds_are_noted() {
+        let told = |loss: &str, threshold: &str| {
+            let model = noted(&format!(
+                r#"{{"binclass_probability_threshold": "{threshold}", "params": {{"loss_function": {{"type": "{loss}"}}}}}}"#
+            ));
+            let metadata = model.unwrap().provenance.metadata.unwrap();
+            metadata.value()["probability_threshold"].as_f64()
+        };
+        assert_eq!(told("Logloss", "0.05"), Some(0.05));
+        for (loss, threshold) in [("Logloss", "0.5"), ("Logloss", "nan"), ("Logloss", "2"), ("Logloss", ""), ("RMSE", "0.05")] {
+            assert_eq!(told(loss, threshold), None, "{loss} {threshold}");
+        }
     }
 }

@@ -87,7 +87,8 @@ pub enum RawNode {
 /// The shape of a tree.
 #[derive(Clone, Debug)]
 pub enum Shape {
-    /// Nodes that lead to each other, the first one the root. What a root does not lead to is left out.
+    /// Nodes that lead to each other, the first one the root. What a root does not lead to is left out; to what several nodes lead is copied,
+    /// and the copies share its rows and gains.
     Branching(Vec<RawNode>),
     /// One test a level, the root's first, and whether missing values go left: as [`Tree::Symmetric`].
     Symmetric(Vec<(u32, Test, bool)>),
@@ -171,6 +172,8 @@ pub struct Foreign {
     pub loss: LossKind,
     pub params: BoostingParams,
     pub predicts: Predicts,
+    /// Above which probability the library predicts the second of two classes, where it is told and is no half.
+    pub threshold: Option<f64>,
     pub columns: Vec<ForeignColumn>,
     pub hashes: ForeignHashes,
     /// Of each output.
@@ -359,7 +362,10 @@ impl Foreign {
             Some(version) => format!("{} {version}", self.library),
             None => self.library.into(),
         };
-        let metadata = serde_json::json!({"imported_from": from, "objective": self.objective});
+        let mut metadata = serde_json::json!({"imported_from": from, "objective": self.objective});
+        if let Some(threshold) = self.threshold {
+            metadata["probability_threshold"] = threshold.into();
+        }
         Ok(Provenance { metadata: Some(Metadata::of_value(&metadata)?), ..Provenance::default() })
     }
 
@@ -685,6 +691,8 @@ impl Choices {
     fn branching(&mut self, columns: &[ForeignColumn], raw: &[RawNode]) -> std::result::Result<(Tree, Vec<usize>), String> {
         let most = MOST_COPIES * raw.len();
         let (mut nodes, mut order, mut met) = (Vec::<Node>::new(), vec![], 0usize);
+        // Of each node the file's, and of each of these how many nodes it becomes.
+        let (mut origins, mut copies) = (Vec::<usize>::new(), vec![0u32; raw.len()]);
         // Nodes to come, with the parent that leads to them and on which side.
         let mut waiting: Vec<(usize, Option<(usize, bool)>)> = vec![(0, None)];
         while let Some((mut at, parent)) = waiting.pop() {
@@ -708,6 +716,8 @@ impl Choices {
                                 let number = nodes.len();
                                 waiting.extend([(right, Some((number, true))), (left, Some((number, false)))]);
                                 nodes.push(Node { split, left: Child::Leaf(0), right: Child::Leaf(0) });
+                                origins.push(at);
+                                copies[at] += 1;
                                 break Child::Node(number as u32);
                             }
                         }
@@ -719,20 +729,30 @@ impl Choices {
                 *(if is_right { &mut node.right } else { &mut node.left }) = child;
             }
         }
+        nodes.iter_mut().zip(origins).for_each(|(node, at)| node.split.gain /= copies[at] as f32);
         Ok((Tree::Branching { nodes, leaves: vec![] }, order))
     }
 }
 
-/// Makes a tree of its nodes and one value of each leaf.
+/// Makes a tree of its nodes and one value of each leaf. Leaves that stand for the same one share its weight and its rows evenly, the first
+/// ones the rows that remain: which rows came to which is not known.
 fn with_leaves(shape: &Tree, order: &[usize], tree: &ForeignTree, place: usize) -> std::result::Result<Tree, String> {
+    let mut copies = vec![0u32; tree.values.len() / tree.width.max(1)];
+    for number in order {
+        *copies.get_mut(*number).ok_or_else(|| format!("its leaf {number} has no value"))? += 1;
+    }
+    let mut met = vec![0u32; copies.len()];
     let leaf = |number: &usize| {
         let value = number.checked_mul(tree.width).and_then(|at| tree.values.get(at + place));
         let value = *value.ok_or_else(|| format!("its leaf {number} has no value"))?;
         if !(value as f32).is_finite() {
             return Err(format!("the value {value} of a leaf is beyond what f32 holds"));
         }
-        let weight = tree.weights.get(*number).copied().unwrap_or(0.0).max(0.0).min(f32::MAX as f64) as f32;
-        Ok(Leaf { value, weight, count: tree.counts.get(*number).copied().unwrap_or(0) })
+        let (of, place) = (copies[*number], met[*number]);
+        met[*number] += 1;
+        let weight = tree.weights.get(*number).copied().unwrap_or(0.0).max(0.0).min(f32::MAX as f64) / of as f64;
+        let count = tree.counts.get(*number).copied().unwrap_or(0);
+        Ok(Leaf { value, weight: weight as f32, count: count / of + (place < count % of) as u32 })
     };
     let made = order.iter().map(leaf).collect::<std::result::Result<_, _>>()?;
     let mut shape = shape.clone();

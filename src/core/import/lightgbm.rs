@@ -184,6 +184,7 @@ fn model(head: &Fields<'_>, trees: &[Fields<'_>], categories: Vec<Vec<LabelIn>>,
         loss,
         params,
         predicts,
+        threshold: None,
         columns,
         hashes: Default::default(),
         start: vec![0.0; outputs],
@@ -243,6 +244,8 @@ fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::res
             1 => {
                 let first = n + leaves + parts.len();
                 let below = Test::Above((-ZERO).next_down());
+                // Its gain is that of all three.
+                let part = |test, missing_left, left, right| RawNode::Split { column, test, missing_left, left, right, gain: 0.0 };
                 let (head, more) = match (goes_left, t) {
                     (_, t) if t.is_nan() => return Err(format!("node {i} has no threshold")),
                     // Zeros are on that side anyway, or the last ones before the other.
@@ -250,12 +253,12 @@ fn tree(fields: &Fields<'_>, output: usize, by: impl Fn(f64) -> f64) -> std::res
                     (false, t) if t < ZERO => (split(Test::Above(t.min((-ZERO).next_down())), false, left, right), vec![]),
                     // Between what is smaller and what is larger.
                     (true, _) => {
-                        let middle = split(Test::Above(ZERO), true, left, right);
-                        (split(test, true, left, first), vec![split(below, true, right, first + 1), middle])
+                        let middle = part(Test::Above(ZERO), true, left, right);
+                        (split(test, true, left, first), vec![part(below, true, right, first + 1), middle])
                     }
                     (false, _) => {
-                        let middle = split(Test::Above(ZERO), true, right, left);
-                        (split(test, false, first, right), vec![split(below, true, left, first + 1), middle])
+                        let middle = part(Test::Above(ZERO), true, right, left);
+                        (split(test, false, first, right), vec![part(below, true, left, first + 1), middle])
                     }
                 };
                 nodes.push(head);
@@ -308,4 +311,37 @@ fn linear(
         }
     }
     Ok((functions, plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Imported, Told, read_text};
+    use crate::tree::model::Tree;
+
+    /// The nodes' gains, and the leaves' values, counts and weights of a text of one tree: at its root `decision`, on its right two leaves.
+    fn parts(threshold: f64, decision: u8) -> (Vec<f32>, Vec<(f64, u32, f32)>) {
+        let text = format!(
+            "tree\nversion=v4\nnum_tree_per_iteration=1\nmax_feature_idx=1\nobjective=regression\nfeature_names=a b\n\
+             feature_infos=[-9:9] [-9:9]\n\nTree=0\nnum_leaves=3\nnum_cat=0\nsplit_feature=0 1\nsplit_gain=8 4\n\
+             threshold={threshold} 0.5\ndecision_type={decision} 10\nleft_child=-1 -2\nright_child=1 -3\nleaf_value=1 2 3\n\
+             leaf_weight=7 5 1\nleaf_count=7 5 1\nis_linear=0\nshrinkage=1\n\nend of trees\n"
+        );
+        let Ok(Imported::Boosted(model)) = read_text(&text, Told::default()) else { panic!("a model") };
+        assert_eq!(model.rows, 13);
+        let Tree::Branching { nodes, leaves } = &model.trees[0] else { panic!("a branching tree") };
+        (nodes.iter().map(|n| n.split.gain).collect(), leaves.iter().map(|l| (l.value, l.count, l.weight)).collect())
+    }
+
+    /// A split of three parts keeps rows, weights and gains: what is copied shares them.
+    #[test]
+    fn copies_share_rows() {
+        for (threshold, decision) in [(-1.5, 6), (1.5, 4)] {
+            let (gains, mut leaves) = parts(threshold, decision);
+            assert_eq!((gains.len(), gains.iter().sum::<f32>()), (5, 12.0));
+            leaves.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)));
+            assert_eq!(leaves, [(1.0, 4, 3.5), (1.0, 3, 3.5), (2.0, 3, 2.5), (2.0, 2, 2.5), (3.0, 1, 0.5), (3.0, 0, 0.5)]);
+        }
+        // Zeros are on that side anyway.
+        assert_eq!(parts(1.5, 6), (vec![8.0, 4.0], vec![(1.0, 7, 7.0), (2.0, 5, 5.0), (3.0, 1, 1.0)]));
+    }
 }

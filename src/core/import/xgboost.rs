@@ -315,8 +315,8 @@ impl File {
         let trees = made.collect::<Result<Vec<_>>>()?;
         let version = (!version.is_empty()).then_some(version);
         let objective = objective.name;
-        Foreign { library: LIBRARY, version, objective, loss, params, predicts, columns, hashes: Default::default(), start, trees, rows: 0 }
-            .model(told)
+        let (library, hashes) = (LIBRARY, Default::default());
+        Foreign { library, version, objective, loss, params, predicts, threshold: None, columns, hashes, start, trees, rows: 0 }.model(told)
     }
 }
 

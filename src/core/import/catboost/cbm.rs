@@ -6,9 +6,7 @@
 //! many offsets may lead to the same bytes, so is how much is read in all.
 
 use super::statistics::{CtrIn, Element, Table as Counts, Tables};
-use super::{
-    Bias, CatFeature, ClassParams, FeaturesInfo, File, FloatFeature, Hashed, ModelInfo, NodeIn, Params, SplitIn, SymmetricIn, wrong,
-};
+use super::{Bias, CatFeature, FeaturesInfo, File, FloatFeature, Hashed, ModelInfo, NodeIn, SplitIn, SymmetricIn, wrong};
 use crate::error::Result;
 use serde::de::DeserializeOwned;
 use std::cell::Cell;
@@ -194,21 +192,23 @@ fn damaged(what: &str) -> crate::Error {
     wrong(format!("the cbm file is damaged: {what}"))
 }
 
-/// What the file notes about how the model was made, each value a text, of which these are JSON.
+/// What the file notes about how the model was made, each value a text, some of JSON.
 fn model_info(core: &Table<'_>) -> Result<ModelInfo> {
-    let (mut class_params, mut params) = (None::<ClassParams>, None::<Params>);
+    let mut info = ModelInfo::default();
     fn parsed<T: DeserializeOwned>(key: &str, text: &str) -> Result<Option<T>> {
         serde_json::from_str(text).map(Some).map_err(|e| wrong(format!("its {key:?} can't be read: {e}")))
     }
     for pair in core.tables(2)? {
         let value = pair.text(1)?.unwrap_or_default();
         match pair.text(0)? {
-            Some(key @ "class_params") => class_params = parsed(key, value)?,
-            Some(key @ "params") => params = parsed(key, value)?,
+            Some(key @ "class_params") => info.class_params = parsed(key, value)?,
+            Some(key @ "params") => info.params = parsed(key, value)?,
+            Some("loss_function") => info.loss_function = Some(value.into()),
+            Some("binclass_probability_threshold") => info.binclass_probability_threshold = Some(value.into()),
             _ => {}
         }
     }
-    Ok(ModelInfo { class_params, params })
+    Ok(info)
 }
 
 /// The columns, and the splits that trees name by number: by each border of each column of numbers, then by each category that is asked by
