@@ -106,9 +106,72 @@ def test_nulls_nan_no_rows_and_names(method: str) -> None:
     ],
 )
 def test_wrong_rows_are_errors(rows: dict[str, list[Any]], text: str) -> None:
+    """Proves that each error is about the columns that were given, in the name of the function that was called."""
     df = pl.DataFrame(rows, schema={"p": pl.Float64, "y": pl.Int64})
-    with pytest.raises(pl.exceptions.ComputeError, match=text):
-        curve_of(df)
+    for method in METHODS:
+        with pytest.raises(pl.exceptions.ComputeError, match=f"fit_calibration: .*{text}") as raised:
+            curve_of(df, method)
+        assert "metric" not in str(raised.value).split("\n")[0]
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ((pl.lit(True), "p", None), "column `literal`: all rows are of one class, the second"),
+        (("y", "p", pl.col("y").cast(pl.Float64)), "column `y`: all rows are of one class, the second"),
+        (("text", "p", None), "column `text`: its type is String; a target is a Boolean"),
+        (("p", "p", pl.col("text")), "column `text`: its type is String; a weight is a number"),
+        (("y", "text", None), "column `text`: its type is String; a probability is a number"),
+        (("y", "p", pl.lit(0.0).alias("w")), "column `w`: all rows weigh zero"),
+    ],
+)
+def test_wrong_columns_are_errors_that_name_them(method: Any, given: tuple[Any, Any, Any], text: str) -> None:
+    """Proves that types, one class and weights of zero are errors by every method, none of them about metrics."""
+    target, predicted, weight = given
+    df = sample(50).with_columns(text=pl.lit("0.2"))
+    with pytest.raises(pl.exceptions.ComputeError, match=f"fit_calibration: {text}") as raised:
+        df.select(tg.fit_calibration(target, predicted, weight=weight, method=method))
+    assert "metric" not in str(raised.value).split("\n")[0]
+
+
+def test_one_class_in_a_group_is_an_error() -> None:
+    """Proves that a class is looked for in each group by itself."""
+    df = sample(100).with_columns(y=pl.col("y") | (pl.col("g") == 1))
+    with pytest.raises(pl.exceptions.ComputeError, match="column `y`: all rows are of one class"):
+        df.group_by("g").agg(tg.fit_calibration("y", "p"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_what_is_no_probability_is_no_input(method: str) -> None:
+    """Proves that `calibrate` refuses what the fit refuses, and that null and NaN stay."""
+    curve = curve_of(sample(100), method)
+    for value in (-5.0, 2.0, math.inf, -math.inf, 1.0000001):
+        df = pl.DataFrame({"p": [0.5, value, None, math.nan]})
+        with pytest.raises(pl.exceptions.ComputeError, match=f"calibrate: column `p`: it is {value}: a probability is"):
+            df.select(tg.calibrate(curve, "p"))
+        with pytest.raises(pl.exceptions.ComputeError, match=f"calibrate: column `p`: it is {value}: a probability is"):
+            df.with_columns(curve=pl.lit(curve)).lazy().select(tg.calibrate("curve", "p")).collect()
+    with pytest.raises(pl.exceptions.ComputeError, match="calibrate: column `p`: its type is String; a probability is"):
+        pl.DataFrame({"p": ["0.2"]}).select(tg.calibrate(curve, "p"))
+    whole = pl.DataFrame({"p": [0, 1, None]}).select(tg.calibrate(curve, "p")).to_series()
+    assert whole.to_list() == pl.DataFrame({"p": [0.0, 1.0, None]}).select(tg.calibrate(curve, "p"))["p"].to_list()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_damaged_curves_are_errors(method: str) -> None:
+    """Proves that every cut and every changed bit is seen, and that curves without a seal are used as before."""
+    df = sample(20)
+    whole = curve_of(df, method)
+    cuts = [whole[:n] for n in range(len(whole))]
+    flips = [whole[: i // 8] + bytes([whole[i // 8] ^ 1 << i % 8]) + whole[i // 8 + 1 :] for i in range(len(whole) * 8)]
+    for value in [*cuts, *flips, whole + b"0"]:
+        with pytest.raises(ValueError, match="calibrate: these bytes are no calibration"):
+            tg.calibrate(value, "p")
+    for value in [cuts[0], cuts[30], cuts[-1], flips[100], flips[-1]]:
+        with pytest.raises(pl.exceptions.ComputeError, match="calibrate: these bytes are no calibration"):
+            df.select(tg.calibrate(pl.lit(value), "p"))
+    assert df.select(tg.calibrate(whole[20:-4], "p")).equals(df.select(tg.calibrate(whole, "p")))
 
 
 def test_wrong_calls_are_errors() -> None:
@@ -119,6 +182,12 @@ def test_wrong_calls_are_errors() -> None:
         b"[]",
         b'{"method": "platt", "coefficients": [1]}',
         b'{"method": "isotonic", "p": [1, 0], "value": [0, 1]}',
+        b'{"method": "platt", "coefficients": [1, true]}',
+        b'{"method": "platt", "coefficients": [1, NaN]}',
+        b'{"method": "platt", "coefficients": [1, 1%s]}' % (b"0" * 400),
+        b"[" * 100_000,
     ):
         with pytest.raises(ValueError, match="these bytes are no calibration"):
             tg.calibrate(value, "p")
+    with pytest.raises(pl.exceptions.ComputeError, match="calibrate: a calibration is bytes, not str"):
+        sample(10).select(tg.calibrate(pl.lit("text"), "p"))

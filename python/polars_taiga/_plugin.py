@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import struct
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,6 +113,83 @@ def errors() -> Iterator[None]:
         raise error_of(failed[1]) from None
 
 
+@contextmanager
+def compute_errors(function: str) -> Iterator[None]:
+    """Raise errors of a function in Python that Polars calls as a ComputeError; Polars' own stay what they are.
+
+    Polars makes a new exception of the same class from the text alone, which not every class can be made of.
+    """
+    try:
+        yield
+    except (pl.exceptions.PolarsError, MemoryError):
+        raise
+    except ValueError as error:
+        text = str(error)
+        msg = text if text.startswith(f"{function}: ") else f"{function}: {text}"
+        raise pl.exceptions.ComputeError(msg) from error
+    except Exception as error:
+        msg = f"{function}: {type(error).__name__}: {error}"
+        raise pl.exceptions.ComputeError(msg) from error
+
+
+def numbers(expr: pl.Expr, function: str, role: str, hint: str = "cast it first") -> pl.Expr:
+    """A column as Float64; of another type than numbers an error that names it, where Polars would read text."""
+    name = name_of(expr)
+
+    def called(column: pl.Series) -> pl.Series:
+        dtype = column.dtype
+        if not (dtype.is_numeric() or dtype in (pl.Boolean, pl.Null)):
+            msg = f"{function}: column `{name or column.name}`: its type is {dtype}; {role} is a number: {hint}"
+            raise pl.exceptions.ComputeError(msg)
+        out: pl.Series = column.cast(pl.Float64)
+        return out
+
+    return expr.map_batches(called, return_dtype=pl.Float64, is_elementwise=True)
+
+
+# As models begin: what kind of value it is, the version of its format, the length of what follows.
+_SEAL = struct.Struct("<6s2sIQ")
+_CHECKSUM = struct.Struct("<I")
+_MAGIC = b"TAIGA\0"
+_VERSION = 1
+
+
+def sealed(kind: bytes, payload: bytes) -> bytes:
+    """Bytes of a kind (two letters) with their length and a checksum, so that damage is seen."""
+    value = _SEAL.pack(_MAGIC, kind, _VERSION, len(payload)) + payload
+    return value + _CHECKSUM.pack(zlib.crc32(value))
+
+
+def unsealed(kind: bytes, value: bytes) -> bytes:
+    """What `sealed` was given; bytes without a seal, which earlier versions made, as they are.
+
+    Raises
+    ------
+    ValueError
+        For a seal of another kind or version, a length or a checksum that does not fit.
+    """
+    if not value.startswith(_MAGIC):
+        return value
+    most = len(value) - _CHECKSUM.size
+    if most < _SEAL.size:
+        msg = "the value is cut off"
+        raise ValueError(msg)
+    _, own, version, length = _SEAL.unpack_from(value)
+    if own != kind:
+        msg = "the value is of another kind"
+        raise ValueError(msg)
+    if length != most - _SEAL.size:
+        msg = "the value is damaged: its length does not fit"
+        raise ValueError(msg)
+    if _CHECKSUM.unpack_from(value, most)[0] != zlib.crc32(value[:most]):
+        msg = "the value is damaged: its checksum does not fit"
+        raise ValueError(msg)
+    if version != _VERSION:
+        msg = f"the value is of format {version}, which a later version of polars-taiga made"
+        raise ValueError(msg)
+    return value[_SEAL.size : most]
+
+
 def labelled(what: str, value: bytes) -> pl.Expr:
     """A model or encoder as a literal that begins with a line which says what it is, `<gbdt:_100_trees,_28_features>`.
 
@@ -155,6 +234,12 @@ def as_exprs(columns: Iterable[IntoColumns], role: str) -> list[pl.Expr]:
         else:
             out.extend(as_exprs(column, role))
     return out
+
+
+def name_of(expr: pl.Expr) -> str | None:
+    """The name of an expression that gives one column, if it is known."""
+    found = names_of([expr])
+    return found[0] if found else None
 
 
 def names_of(exprs: Iterable[pl.Expr]) -> list[str]:

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
 
-from polars_taiga import _plugin
+from polars_taiga import _fit, _plugin
 from polars_taiga._elementwise import by_value, one_value
-from polars_taiga.metrics import auc, logloss
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from polars_taiga._plugin import IntoColumn
 
 __all__ = ["calibrate", "fit_calibration"]
@@ -32,7 +33,7 @@ def fit_calibration(
 
     The predictions must be of rows that their model has not seen: `tg.cross_val_predict`, or held-out rows. It sits in
     `select` and `group_by().agg()`. Sums are exact, so the rows may come in any order and the bytes are the same. The
-    expression's name is `calibration`.
+    expression's name is `calibration`. The bytes hold their length and a checksum.
 
     Parameters
     ----------
@@ -77,11 +78,61 @@ def fit_calibration(
         msg = f"parameter `method`: {method!r} is not one of {', '.join(map(repr, get_args(CalibrationMethod)))}"
         raise ValueError(msg)
     y, p = _plugin.as_expr(target, "the target"), _plugin.as_expr(predicted, "`predicted`")
-    w = None if weight is None else _plugin.as_expr(weight, "`weight`")
-    # They read the same columns, and say what is wrong with them: `auc` of one class alone, say.
-    checked = [logloss(y, p, weight=w), auc(y, p, weight=w)]
-    read = [y.cast(pl.Float64), p.cast(pl.Float64), pl.lit(1.0) if w is None else w.cast(pl.Float64)]
+    y = y.map_batches(_truths_of(_plugin.name_of(y)), return_dtype=pl.Float64, is_elementwise=True)
+    p = _plugin.numbers(p, "fit_calibration", "a probability")
+    w = None
+    if weight is not None:
+        w = _plugin.numbers(_plugin.as_expr(weight, "`weight`"), "fit_calibration", "a weight")
+    # They read the same columns, and say what is wrong with them.
+    checked = [_measured(y, p, w), _of_two_classes(y, w)]
+    read = [y, p, pl.lit(1.0) if w is None else w]
     return one_value([*read, *checked], lambda s: _fitted(s[0], s[1], s[2], method), pl.Binary).alias("calibration")
+
+
+def _truths_of(name: str | None) -> Callable[[pl.Series], pl.Series]:
+    """A function that reads a target: how much of each row is of the second class."""
+
+    def truths(column: pl.Series) -> pl.Series:
+        at = f"fit_calibration: column `{name or column.name}`"
+        if not (column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null)):
+            msg = f"{at}: its type is {column.dtype}; a target is a Boolean, or the numbers 0 and 1: compare it with "
+            msg += "the label whose probability is predicted"
+            raise pl.exceptions.ComputeError(msg)
+        truths: pl.Series = column.cast(pl.Float64)
+        wrong = truths.filter(truths.is_not_nan() & ((truths < 0) | (truths > 1)))
+        if len(wrong) > 0:
+            msg = f"{at}: it is {wrong[0]}, which is none of two classes: they are a Boolean, or the numbers 0 and 1"
+            raise pl.exceptions.ComputeError(msg)
+        return truths
+
+    return truths
+
+
+def _measured(y: pl.Expr, p: pl.Expr, w: pl.Expr | None) -> pl.Expr:
+    """The log loss, whose errors are about the rows: under the name of what the user called."""
+    roles = {"target": y, "predicted": p, "weight": w}
+    parts = [_fit.part(role, column) for role, column in roles.items() if column is not None]
+    kwargs = {"function": "fit_calibration", "metric": '"logloss"', "positive": None, "on_error": "raise"}
+    return _plugin.scalar("metric", [pl.struct(parts)], kwargs)
+
+
+def _of_two_classes(y: pl.Expr, w: pl.Expr | None) -> pl.Expr:
+    """True, or an error where all rows that weigh something are of one class."""
+    name = _plugin.name_of(y)
+    counts = pl.lit(True) if w is None else w > 0
+    both = pl.struct(((y < 1) & counts).any().alias("first"), ((y > 0) & counts).any().alias("second"))
+
+    def called(column: pl.Series) -> pl.Series:
+        for found in column.to_list():
+            # Of no rows, and of weights of zero, there is something else to say.
+            if found is not None and found["first"] != found["second"]:
+                only = "second" if found["second"] else "first"
+                msg = f"fit_calibration: column `{name or 'target'}`: all rows are of one class, the {only}, which "
+                msg += "is no curve's"
+                raise pl.exceptions.ComputeError(msg)
+        return pl.Series(column.name, [True] * len(column), dtype=pl.Boolean)
+
+    return both.map_batches(called, return_dtype=pl.Boolean, is_elementwise=True)
 
 
 def calibrate(calibration: bytes | pl.Expr | str, predicted: IntoColumn) -> pl.Expr:
@@ -99,9 +150,10 @@ def calibrate(calibration: bytes | pl.Expr | str, predicted: IntoColumn) -> pl.E
     Raises
     ------
     TypeError, ValueError
-        For bytes that are no calibration, and what is no column.
+        For bytes that are no calibration or are damaged, and what is no column.
     polars.exceptions.ComputeError
-        For bytes in a column that are no calibration.
+        For bytes in a column that are no calibration or are damaged; for a column of another type than numbers, and
+        probabilities outside of 0 to 1.
 
     Examples
     --------
@@ -113,7 +165,7 @@ def calibrate(calibration: bytes | pl.Expr | str, predicted: IntoColumn) -> pl.E
     >>> df.lazy().select(tg.calibrate(curve, tg.predict(model))).collect_schema()
     Schema([('prediction', Float64)])
     """
-    p = _plugin.as_expr(predicted, "`predicted`").cast(pl.Float64)
+    p = _probabilities(_plugin.as_expr(predicted, "`predicted`"))
     if isinstance(calibration, bytes | bytearray | memoryview):
         _parsed(bytes(calibration))
         curve = pl.lit(bytes(calibration), dtype=pl.Binary)
@@ -126,13 +178,29 @@ def calibrate(calibration: bytes | pl.Expr | str, predicted: IntoColumn) -> pl.E
     return out if name is None else out.alias(name)
 
 
+def _probabilities(p: pl.Expr) -> pl.Expr:
+    """A column as Float64, an error where a number is none between 0 and 1; null and NaN stay."""
+    name = _plugin.name_of(p)
+
+    def called(column: pl.Series) -> pl.Series:
+        wrong = column.filter(column.is_not_nan() & ((column < 0) | (column > 1)))
+        if len(wrong) > 0:
+            msg = f"calibrate: column `{name or column.name}`: it is {wrong[0]}: a probability is between 0 and 1"
+            raise pl.exceptions.ComputeError(msg)
+        return column
+
+    numbers = _plugin.numbers(p, "calibrate", "a probability")
+    return numbers.map_batches(called, return_dtype=pl.Float64, is_elementwise=True)
+
+
 def _named_value(p: pl.Expr) -> bool:
     return p.meta.output_name(raise_if_undetermined=False) == "value"
 
 
 def _fitted(y: pl.Series, p: pl.Series, w: pl.Series, method: str) -> bytes:
-    """The curve as JSON; one weight is all rows'."""
-    w = w if len(w) == len(y) else w.new_from_index(0, len(y))
+    """The curve as JSON, sealed; of a literal one value is all rows'."""
+    rows = max(len(y), len(p), len(w))
+    y, p, w = (s if len(s) == rows else s.new_from_index(0, rows) for s in (y, p, w))
     frame = pl.DataFrame([y.alias("y"), p.alias("p"), w.alias("w")]).filter(pl.col("w") > 0)
     # By distinct probability; the order of rows plays no part, since sums are exact.
     points = [
@@ -145,7 +213,10 @@ def _fitted(y: pl.Series, p: pl.Series, w: pl.Series, method: str) -> bytes:
         found["p"], found["value"] = _isotonic(points)
     else:
         found["coefficients"] = _logistic(points, method, positive, total - positive)
-    return json.dumps(found).encode()
+    return _plugin.sealed(_KIND, json.dumps(found).encode())
+
+
+_KIND = b"CC"
 
 
 def _isotonic(points: list[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
@@ -260,8 +331,16 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
 
 def _parsed(value: bytes) -> dict[str, Any]:
     """A curve, every part of it checked."""
+    if not isinstance(value, bytes):
+        msg = f"calibrate: a calibration is bytes, not {type(value).__name__}"  # type: ignore[unreachable]
+        raise ValueError(msg)
     try:
-        found = json.loads(value)
+        payload = _plugin.unsealed(_KIND, value)
+    except ValueError as error:
+        msg = f"calibrate: these bytes are no calibration: {error}"
+        raise ValueError(msg) from None
+    try:
+        found = json.loads(payload)
         if found["method"] == "isotonic":
             at, values = found["p"], found["value"]
             good = len(at) == len(values) > 0 and at == sorted(at) and values == sorted(values)
@@ -269,8 +348,8 @@ def _parsed(value: bytes) -> dict[str, Any]:
         else:
             numbers = found["coefficients"]
             good = len(numbers) == {"platt": 2, "beta": 3}[found["method"]]
-        good = good and all(isinstance(x, int | float) and math.isfinite(x) for x in numbers)
-    except (ValueError, KeyError, TypeError, RecursionError):
+        good = good and all(type(x) in (int, float) and math.isfinite(x) for x in numbers)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         good = False
     if not good:
         msg = "calibrate: these bytes are no calibration"
@@ -278,6 +357,7 @@ def _parsed(value: bytes) -> dict[str, Any]:
     return dict(found)
 
 
+@_plugin.compute_errors("calibrate")
 def _applied(value: bytes, frame: pl.DataFrame) -> pl.Series:
     """The curve at the first field of a struct that is not the curve."""
     curve = _parsed(value)

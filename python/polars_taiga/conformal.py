@@ -15,7 +15,7 @@ from polars_taiga._elementwise import by_value, one_value
 from polars_taiga._signature import shows
 from polars_taiga.device import first
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
-from polars_taiga.metrics import mae
+from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.validation import fit_folds
 
@@ -28,22 +28,31 @@ Method: TypeAlias = Literal["split", "cv+", "cqr", "aps", "lac"]
 """How intervals or sets are made."""
 
 _SETS = ("aps", "lac")
+# Of these an interval is made by the number itself, which a column does not tell before it is read.
+_NEED_ALPHA = ("cqr", "cv+")
+_DEFAULT_ALPHA = 0.1
 
 
-class IntervalParams(TypedDict, total=False):
-    """The keyword arguments of `interval`; what each means: see there."""
+class _SharedParams(TypedDict, total=False):
+    """The keyword arguments that both functions have."""
 
     method: Method
-    alpha: float
     folds: int
     by: IntoColumn | None
     classes: Sequence[object] | pl.Enum | None
+
+
+class IntervalParams(_SharedParams, total=False):
+    """The keyword arguments of `interval`; what each means: see there."""
+
+    alpha: float | None
     device: str
 
 
-class ConformalParams(IntervalParams, total=False):
+class ConformalParams(_SharedParams, total=False):
     """The keyword arguments of `conformal` beside those of `fit_gbdt`; what each means: see there."""
 
+    alpha: float
     calibration: float | IntoColumn
     weight: IntoColumn | None
 
@@ -65,8 +74,9 @@ def conformal(
 
     Of rows that come from where these came, in any order, `interval` misses the target in at most a share of `alpha`,
     whatever the trees are worth and however the target is distributed (of `"cv+"` a share of `2 * alpha` is proved, and
-    `alpha` is seen). The struct's fields are Binary and Float64, so it is written to files, joined, and has the same
-    bytes for the same rows. The expression's name is `conformal`.
+    `alpha` is seen). The struct's fields are Binary, Float64 and String, so it is written to files, joined, and has the
+    same bytes for the same rows; `method`, `alpha` and `classes` are among them, and `interval` checks that it is given
+    the same. The expression's name is `conformal`.
 
     Parameters
     ----------
@@ -105,7 +115,8 @@ def conformal(
     TypeError, ValueError
         For a parameter of another type, out of its range, or of another method; and as `fit_gbdt`.
     polars.exceptions.ComputeError
-        As `fit_gbdt`; for a target that is null, NaN or none of `classes` in rows that calibrate.
+        As `fit_gbdt`; for a target that is null, NaN or none of `classes` in rows that calibrate, a target of another
+        type than numbers by `"split"`, `"cv+"` and `"cqr"`, and where no row calibrates or none is left to fit.
 
     References
     ----------
@@ -137,9 +148,7 @@ def conformal(
     with problems.collect():
         _check_of_method(method, by, label, classes is not None)
     with problems.collect():
-        if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 100:
-            msg = f"parameter `folds`: {folds!r} is not a whole number between 2 and 100"
-            raise ValueError(msg)
+        _check_folds(folds)
     with problems.collect():
         if not features:
             msg = "conformal: name the features: tg.conformal('y', 'a', 'b')"
@@ -149,6 +158,8 @@ def conformal(
         if method == "cqr" and "loss" in own:
             msg = 'parameter `loss`: method="cqr" fits quantiles, so it has no other loss'
             raise ValueError(msg)
+    with problems.collect():
+        _check_loss_of_numbers(label, own.get("loss"))
     y = pl.lit(0.0)
     with problems.collect():
         y = _plugin.as_expr(target, "the target")
@@ -161,33 +172,38 @@ def conformal(
             mask = _calibrates(calibration, y, seed if isinstance(seed, int) else 0)
     group = None
     with problems.collect():
-        group = None if by is None else _plugin.as_expr(by, "`by`").cast(pl.String)
+        group = None if by is None else _plugin.as_expr(by, "`by`")
     problems.raise_found()
 
     # A row of weight 0 is as if it were not there: those that calibrate are not fitted.
-    used = mask if heavy is None else mask & (heavy > 0)
+    counts = None if heavy is None else _plugin.numbers(heavy, "conformal", "a weight") > 0
+    mask = _checked(mask, y, counts, group, method, label)
+    used = mask if counts is None else mask & counts
     device = first(own.get("device", "auto"))
     if method == "cv+":
-        return _cv_plus_fit(target, y, features, folds, heavy, used, own, device)
+        return _cv_plus_fit(target, y, features, folds, alpha, heavy, used, own, device)
     kept = pl.when(mask).then(0.0).otherwise(1.0 if heavy is None else heavy)
+    some = [_some_of_both(mask, counts)]
+    # Read by the fit, which would say less; Polars 1 has no names in groups for what both go into.
+    if not pl.__version__.startswith("1."):
+        kept *= some.pop()
     if method == "cqr":
         own |= {"loss": "quantile", "alpha": _levels(alpha)}
     if method in _SETS and len(label) == 2:
         own["positive"] = label[1]
-    model = fit_gbdt(target, *features, weight=kept, **own)
-    # What `mae` says of a null or a NaN is an error that names the column; null is a label that is none of these.
-    seen = pl.when(pl.any_horizontal(y == pl.lit(one) for one in label)).then(0.0).otherwise(None) if label else y
-    checked = mae(seen, seen, weight=used.cast(pl.Float64))
+    # What the fit says of a weight is about the column that was given.
+    name = "calibration" if heavy is None else _plugin.name_of(heavy) or "weight"
+    model = fit_gbdt(target, *features, weight=kept.alias(name), **own)
     columns = pl.struct(_plugin.as_exprs(features, "a feature"))
 
     # In one step, so that the model is fitted once: Polars may fit one that stands twice in an expression twice.
     def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
         fitted = bytes(inputs[0][0])
+        if method in _SETS:
+            _check_classes(fitted, label)
         frame = inputs[1].struct.unnest()
         predicted = predict(fitted, *frame.columns, device=device)
-        rows = frame.with_columns(
-            inputs[2].alias("__y") if len(inputs[2]) == frame.height else pl.lit(inputs[2][0]).alias("__y")
-        )
+        rows = frame.with_columns(_long(inputs[2], frame.height).alias("__y"))
         if method in _SETS:
             scores = _class_scores(predicted, label, method)
             score = pl.coalesce(pl.when(pl.col("__y") == pl.lit(c)).then(scores[i]) for i, c in enumerate(label))
@@ -196,14 +212,16 @@ def conformal(
             score = pl.max_horizontal(low - pl.col("__y"), pl.col("__y") - high)
         else:
             score = (predicted - pl.col("__y")).abs()
-        held = inputs[3]
+        held = _long(inputs[3], frame.height)
         kept_scores = rows.select(score.alias("score")).to_series().filter(held)
         if group is None:
-            return {"model": fitted, "offset": _rank_value(kept_scores, alpha)}
-        return {"model": fitted, "offsets": _group_offsets(inputs[5].filter(held), kept_scores, alpha)}
+            return {"model": fitted, "offset": _rank_value(kept_scores, alpha), **made}
+        groups = _long(inputs[4], frame.height).filter(held)
+        return {"model": fitted, "offsets": _group_offsets(groups, kept_scores, alpha), **made}
 
-    fields = {"model": pl.Binary} | ({"offset": pl.Float64} if group is None else {"offsets": pl.Binary})
-    read = [model, columns, y, used, checked, *([] if group is None else [group])]
+    made = _made(method, alpha, label)
+    fields = {name: _TYPES[name] for name in ("model", "offset" if group is None else "offsets", *made)}
+    read = [model, columns, y, used, *([] if group is None else [group]), *some]
     return one_value(read, calibrated, pl.Struct(fields)).alias("conformal")
 
 
@@ -211,7 +229,7 @@ def interval(
     conformal: Mapping[str, Any] | pl.Expr | str,
     *features: IntoColumns,
     method: Method = "split",
-    alpha: float = 0.1,
+    alpha: float | None = None,
     folds: int = 5,
     by: IntoColumn | None = None,
     classes: Sequence[object] | pl.Enum | None = None,
@@ -229,10 +247,14 @@ def interval(
         (after a join with those that `group_by` fitted, say).
     features
         As in `predict`, and named.
-    method, alpha, folds, classes
-        As given to `conformal`.
+    method, folds, classes
+        As given to `conformal`, which is checked.
+    alpha
+        As given to `conformal`, which is checked, and by default that; of `"cv+"` another one may be chosen. Of a
+        column and by `"cqr"` or `"cv+"` the default is 0.1, and an error where that is not the column's.
     by
-        The column of the groups; a group that did not calibrate has infinite intervals and sets of all classes.
+        The column of the groups, of the type that `conformal` saw (integers of any width, text of any type); a group
+        that did not calibrate has infinite intervals and sets of all classes.
     device
         As in `predict`.
 
@@ -240,9 +262,12 @@ def interval(
     ------
     TypeError, ValueError
         For parameters of another type or out of their range, for a dictionary that `conformal` did not give by this
-        method.
+        method, `alpha` and `classes`, or that is damaged.
     polars.exceptions.StructFieldNotFoundError
-        For a column that `conformal` did not give by this method.
+        For a column whose structs lack the fields of this method.
+    polars.exceptions.ComputeError
+        For a column that `conformal` gave by another method, `alpha` or `classes`, or that is damaged; for `by` of
+        another type than in `conformal`.
 
     Examples
     --------
@@ -253,16 +278,26 @@ def interval(
     >>> df.join(fitted, on="g").select(tg.interval("conformal", "x")).schema
     Schema([('interval', Struct({'lower': Float64, 'upper': Float64}))])
     """
-    _check_alpha(alpha)
+    if alpha is not None:
+        _check_alpha(alpha)
     _check_method(method)
     label = _ordered(classes)
     _check_of_method(method, by, label, classes is not None)
+    _check_folds(folds)
     if not features:
         msg = "interval: name the features: tg.interval(conformal, 'a', 'b')"
         raise ValueError(msg)
     names = [f"model_{i}" for i in range(folds)] if method == "cv+" else ["model"]
     names += ["residuals"] if method == "cv+" else ["offset" if by is None else "offsets"]
-    part = _parts(conformal, names)
+    made = _made(method, _DEFAULT_ALPHA if alpha is None else alpha, label)
+    if alpha is None and (isinstance(conformal, Mapping) or method not in _NEED_ALPHA):
+        del made["alpha"]
+    elif alpha is not None and method == "cv+":
+        # Residuals are of any.
+        del made["alpha"]
+    part = _parts(conformal, names, made)
+    if alpha is None:
+        alpha = _alpha_of(conformal)
     if method == "cv+":
         predicted = [predict(part[name], *features, device=device).alias(name) for name in names[:-1]]
         both = pl.struct(part["residuals"].alias("value"), *predicted)
@@ -270,9 +305,10 @@ def interval(
         return by_value(both, lambda value, frame: _cv_plus_bounds(value, frame, alpha), bounds).alias("interval")
     offset = part[names[-1]]
     if by is not None:
-        group = _plugin.as_expr(by, "`by`").cast(pl.String)
+        group = _plugin.as_expr(by, "`by`")
+        name = _plugin.name_of(group) or "by"
         both = pl.struct(offset.alias("value"), group.alias("group"))
-        offset = by_value(both, _offset_of_group, pl.Float64)
+        offset = by_value(both, lambda value, frame: _offset_of_group(value, frame, name, method), pl.Float64)
     if method in _SETS:
         scores = _class_scores(
             predict(part["model"], *features, dtype=_own_dtype(part["model"], label), device=device), label, method
@@ -303,6 +339,12 @@ def _check_alpha(alpha: object) -> None:
         raise ValueError(msg)
 
 
+def _check_folds(folds: object) -> None:
+    if isinstance(folds, bool) or not isinstance(folds, int) or not 2 <= folds <= 100:
+        msg = f"parameter `folds`: {folds!r} is not a whole number between 2 and 100"
+        raise ValueError(msg)
+
+
 def _check_method(method: object) -> None:
     if method not in get_args(Method):
         msg = f"parameter `method`: {method!r} is not one of {', '.join(map(repr, get_args(Method)))}"
@@ -322,6 +364,15 @@ def _check_of_method(method: str, by: object, classes: list[object], given: bool
         raise ValueError(msg)
 
 
+def _check_loss_of_numbers(label: list[object], loss: object) -> None:
+    """Raise for labels that the fit takes for numbers."""
+    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in label)
+    if label and numbers and loss in (None, "auto"):
+        own = "logloss" if len(label) == 2 else "multiclass"
+        msg = f'parameter `classes`: numbers are labels under loss="{own}": give it too, or cast the target to text'
+        raise ValueError(msg)
+
+
 def _ordered(classes: Sequence[object] | pl.Enum | None) -> list[Any]:
     """The labels in the order in which a model has them."""
     if isinstance(classes, pl.Enum):
@@ -338,9 +389,9 @@ def _ordered(classes: Sequence[object] | pl.Enum | None) -> list[Any]:
 
 
 def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
-    """Which rows calibrate, never null."""
+    """Which rows calibrate, unchecked."""
     if isinstance(calibration, str | pl.Expr):
-        return _plugin.as_expr(calibration, "`calibration`").fill_null(False)
+        return _plugin.as_expr(calibration, "`calibration`")
     if isinstance(calibration, bool) or not isinstance(calibration, int | float):
         msg = f"parameter `calibration`: {calibration!r} is neither a share nor a Boolean column"
         raise TypeError(msg)
@@ -351,6 +402,83 @@ def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
     number = (y.is_null().cast(pl.UInt64) * 0 + 1).cum_sum() + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
     drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
     return drawn.rank("ordinal") <= (y.len() * calibration).ceil()
+
+
+def _checked(
+    mask: pl.Expr,
+    y: pl.Expr,
+    counts: pl.Expr | None,
+    group: pl.Expr | None,
+    method: str,
+    label: list[Any],
+) -> pl.Expr:
+    """Which rows calibrate, once what they hold is known to be right; the fit reads it, so nothing else fails first."""
+    parts = {"mask": mask, "y": y, "counts": counts, "group": group}
+    names = {part: None if expr is None else _plugin.name_of(expr) for part, expr in parts.items()}
+
+    def called(column: pl.Series) -> pl.Series:
+        frame = column.struct.unnest()
+        mask, y = frame["mask"], frame["y"]
+        if mask.dtype != pl.Boolean:
+            at = f"parameter `calibration`: column `{names['mask'] or 'calibration'}`"
+            msg = f"conformal: {at}: its type is {mask.dtype}, and it is a share or a Boolean column"
+            raise pl.exceptions.ComputeError(msg)
+        mask = mask.fill_null(False)
+        used = mask & frame["counts"].fill_null(False) if counts is not None else mask
+        at = f"conformal: column `{names['y'] or 'target'}`"
+        if method not in _SETS and not (y.dtype.is_numeric() or y.dtype in (pl.Boolean, pl.Null)):
+            msg = f"{at}: its type is {y.dtype}; the target of method={method!r} is a number: cast it first, or have "
+            msg += 'sets of classes by method="aps" or "lac"'
+            raise pl.exceptions.ComputeError(msg)
+        held = y.filter(used)
+        if held.null_count() > 0 or (held.dtype.is_float() and held.is_nan().any()):
+            msg = f"{at}: in rows that calibrate it is null or NaN, which a target can't be; leave those rows out first"
+            raise pl.exceptions.ComputeError(msg)
+        if method in _SETS:
+            known = y if counts is None else y.filter(frame["counts"])
+            others = [one for one in known.drop_nulls().unique().to_list() if one not in label]
+            if others:
+                msg = f"{at}: it is {others[0]!r} in some row, which is none of `classes`"
+                raise pl.exceptions.ComputeError(msg)
+        if group is not None:
+            _as_text(frame["group"], "conformal", names["group"] or "by")
+        return mask.alias(column.name)
+
+    both = pl.struct(expr.alias(part) for part, expr in parts.items() if expr is not None)
+    return both.map_batches(called, return_dtype=pl.Boolean, is_elementwise=True)
+
+
+def _check_classes(model: bytes, label: list[Any]) -> None:
+    """Raise where no fitted row is of a class."""
+    classes = Model(model).classes
+    if classes is None:
+        msg = "conformal: parameter `classes`: the target is fitted as numbers, not classes, by this `loss`"
+        raise pl.exceptions.ComputeError(msg)
+    known = {_fit.label(one) for one in classes}
+    if missing := [one for one in label if _fit.label(one) not in known]:
+        msg = f"conformal: parameter `classes`: of the rows that are fitted none is of {missing[0]!r}"
+        raise pl.exceptions.ComputeError(msg)
+
+
+def _some_of_both(mask: pl.Expr, counts: pl.Expr | None) -> pl.Expr:
+    """1.0, or an error where no row calibrates or none is left to fit."""
+    held = mask if counts is None else pl.when(counts).then(mask).otherwise(None)
+
+    def called(column: pl.Series) -> pl.Series:
+        # Of no rows, and of weights of zero, it is null, and the fit says what is wrong.
+        for share in column.to_list():
+            if share in (0, 1):
+                what = "all rows calibrate, and none is left to fit" if share == 1 else "no row calibrates"
+                msg = f"conformal: parameter `calibration`: {what}"
+                raise pl.exceptions.ComputeError(msg)
+        return pl.Series(column.name, [1.0] * len(column), dtype=pl.Float64)
+
+    return held.cast(pl.Float64).mean().map_batches(called, return_dtype=pl.Float64, is_elementwise=True)
+
+
+def _long(column: pl.Series, rows: int) -> pl.Series:
+    """A column of so many rows: of a literal its one value is all rows'."""
+    return column if len(column) == rows else column.new_from_index(0, rows)
 
 
 def _mixed(bits: pl.Series) -> pl.Series:
@@ -375,17 +503,81 @@ def _rank_value(scores: pl.Series, alpha: float) -> float:
     return float(scores.sort()[rank - 1]) if rank <= len(scores) else math.inf
 
 
+_OFFSETS, _RESIDUALS = b"CO", b"CR"
+"""The kinds of sealed bytes."""
+
+
 def _group_offsets(group: pl.Series, score: pl.Series, alpha: float) -> bytes:
-    """The offset of each group as JSON; infinity is null there."""
-    found = pl.DataFrame([group.alias("group"), score.alias("score")]).group_by("group").agg("score").sort("group")
+    """The offset of each group and the type of the groups as JSON, sealed; infinity is null there."""
+    text = _as_text(group, "conformal", group.name)
+    found = pl.DataFrame([text.alias("group"), score.alias("score")]).group_by("group").agg("score").sort("group")
     offsets = [(group, _rank_value(pl.Series(scores, dtype=pl.Float64), alpha)) for group, scores in found.iter_rows()]
-    return json.dumps([[group, None if math.isinf(offset) else offset] for group, offset in offsets]).encode()
+    pairs = [[group, None if math.isinf(offset) else offset] for group, offset in offsets]
+    return _plugin.sealed(_OFFSETS, json.dumps({"type": _type_of(group), "offsets": pairs}).encode())
 
 
-def _offset_of_group(value: bytes, frame: pl.DataFrame) -> pl.Series:
-    pairs = json.loads(value)
-    known = {group: math.inf if offset is None else float(offset) for group, offset in pairs}
-    return pl.Series([known.get(group, math.inf) for group in frame["group"]], dtype=pl.Float64)
+def _as_text(group: pl.Series, function: str, name: str) -> pl.Series:
+    """Groups as text, by which they are told apart."""
+    try:
+        text: pl.Series = group.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        msg = f"{function}: parameter `by`: column `{name}`: its type is {group.dtype}, which has no text to tell "
+        msg += "groups by"
+        raise pl.exceptions.ComputeError(msg) from None
+    return text
+
+
+def _type_of(group: pl.Series) -> str:
+    """The type of groups as text; all types of text are one."""
+    return "String" if group.dtype in (pl.String, pl.Categorical, pl.Enum) else str(group.dtype)
+
+
+def _same_type(one: str, other: str) -> bool:
+    """Whether groups of these types have the same text; integers of all widths have, and where all are null."""
+    return one == other or "Null" in (one, other) or all(kind.startswith(("Int", "UInt")) for kind in (one, other))
+
+
+def _parsed_offsets(value: bytes, method: str) -> tuple[str | None, dict[str | None, float]]:
+    """The type of the groups (of what earlier versions made it is not known) and their offsets, all of it checked."""
+    try:
+        found = json.loads(_plugin.unsealed(_OFFSETS, value))
+        kind, pairs = (found["type"], found["offsets"]) if isinstance(found, dict) else (None, found)
+        known = {group: math.inf if offset is None else offset for group, offset in pairs}
+        good = len(known) == len(pairs) and isinstance(kind, str | None)
+        good = good and all(isinstance(group, str | None) for group in known)
+    except json.JSONDecodeError:
+        msg = "interval: this conformal is damaged: its `offsets` are no JSON"
+        raise ValueError(msg) from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        msg = f"interval: this conformal is damaged: its `offsets`: {error}"
+        raise ValueError(msg) from None
+    if not good:
+        msg = "interval: this conformal is damaged: its `offsets` are no pairs of a group and a number"
+        raise ValueError(msg)
+    for offset in known.values():
+        _check_offset(offset, "offsets", method)
+    return kind, {group: float(offset) for group, offset in known.items()}
+
+
+def _check_offset(offset: object, name: str, method: str) -> None:
+    """Raise for what is no distance: of `"cqr"` it may be negative, nowhere it is NaN or less than any number."""
+    good = isinstance(offset, int | float) and not isinstance(offset, bool) and offset > -math.inf
+    # No float has all the digits that JSON may.
+    good = good and (isinstance(offset, float) or offset < 2**1000)  # type: ignore[operator]
+    if not good or (method != "cqr" and offset < 0):  # type: ignore[operator]
+        msg = f"interval: this conformal is damaged: its `{name}` has {offset!r}"
+        raise ValueError(msg)
+
+
+@_plugin.compute_errors("interval")
+def _offset_of_group(value: bytes, frame: pl.DataFrame, name: str, method: str) -> pl.Series:
+    kind, known = _parsed_offsets(value, method)
+    group = frame["group"]
+    if kind is not None and not _same_type(kind, _type_of(group)):
+        msg = f"parameter `by`: column `{name}`: its type is {group.dtype}, and tg.conformal saw {kind}: cast it"
+        raise ValueError(msg)
+    text = _as_text(group, "interval", name)
+    return pl.Series([known.get(group, math.inf) for group in text], dtype=pl.Float64)
 
 
 def _levels(alpha: float) -> list[float]:
@@ -449,24 +641,121 @@ def _adaptive(chances: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(out)
 
 
-def _parts(conformal: Mapping[str, Any] | pl.Expr | str, names: list[str]) -> dict[str, Any]:
+_TYPES: dict[str, Any] = {
+    "model": pl.Binary,
+    "offset": pl.Float64,
+    "offsets": pl.Binary,
+    "residuals": pl.Binary,
+    "method": pl.String,
+    "alpha": pl.Float64,
+    "classes": pl.String,
+}
+"""The fields of a conformal; those of `"cv+"` are `model_0`, `model_1`, … instead of `model`."""
+
+
+def _type_of_field(name: str) -> Any:
+    return _TYPES["model" if name.startswith("model_") else name]
+
+
+def _made(method: str, alpha: float, classes: list[Any]) -> dict[str, Any]:
+    """What a conformal says of how it was made."""
+    made: dict[str, Any] = {"method": method, "alpha": float(alpha)}
+    if method in _SETS:
+        made["classes"] = json.dumps([_fit.label(one) for one in classes])
+    return made
+
+
+def _alpha_of(conformal: object) -> float:
+    """What a dictionary was made by; of a column, and of what earlier versions made, the default."""
+    found = conformal.get("alpha") if isinstance(conformal, Mapping) else None
+    if found is None:
+        return _DEFAULT_ALPHA
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1:
+        msg = f"interval: this conformal is damaged: its `alpha` is {found!r}"
+        raise ValueError(msg)
+    return found
+
+
+def _check_made(found: Mapping[str, list[Any]], made: Mapping[str, Any]) -> None:
+    """Raise where conformals, whose fields have these values, were made otherwise; null is not known."""
+    # First of all the method, of which the others follow.
+    for name, ours in made.items():
+        for theirs in found.get(name, ()):
+            if theirs is not None and theirs != ours:
+                # Classes are text already.
+                one, other = (ours, theirs) if name == "classes" else (repr(ours), repr(theirs))
+                msg = f"interval: parameter `{name}`: it is {one}, and this conformal was made by {name}={other}"
+                raise ValueError(msg)
+
+
+def _check_fields(found: Sequence[str], names: list[str]) -> None:
+    """Raise where the models of a conformal are others than so many."""
+    ours, theirs = (sum(name.startswith("model_") for name in several) for several in (names, found))
+    if ours != theirs and "residuals" in names and "residuals" in found:
+        msg = f"interval: parameter `folds`: it is {ours}, and this conformal was made by folds={theirs}"
+        raise ValueError(msg)
+
+
+def _no_fields(found: Sequence[str], names: list[str]) -> str:
+    msg = f"interval: this conformal has the fields {', '.join(found)}, not {', '.join(names)}: give `method`, "
+    return msg + "`folds` and `by` as to tg.conformal"
+
+
+def _parts(conformal: Mapping[str, Any] | pl.Expr | str, names: list[str], made: dict[str, Any]) -> dict[str, Any]:
     """The fields of a conformal: models as bytes where they are known, all else as expressions."""
     if isinstance(conformal, str | pl.Expr):
         expr = _plugin.as_expr(conformal, "the conformal")
+        dtype = pl.Struct({name: _type_of_field(name) for name in names})
+        # The models go through the check too, so that nothing else fails first.
+        expr = expr.map_batches(
+            lambda column: _checked_parts(column, names, made), return_dtype=dtype, is_elementwise=True
+        )
         return {name: expr.struct.field(name) for name in names}
     if not isinstance(conformal, Mapping):
         msg = f"interval: a conformal is a dictionary, a column or an expression, not {type(conformal).__name__}"  # type: ignore[unreachable]
         raise TypeError(msg)
-    if set(conformal) != set(names):
-        msg = f"interval: this conformal has the fields {', '.join(conformal)}, not {', '.join(names)}: give `method`, "
-        msg += "`folds` and `by` as to tg.conformal"
-        raise ValueError(msg)
+    _check_made({name: [value] for name, value in conformal.items()}, made)
+    _check_fields([str(name) for name in conformal], names)
+    if not set(names) <= set(conformal) <= {*names, "method", "alpha", "classes"}:
+        raise ValueError(_no_fields([str(name) for name in conformal], names))
+    for name in names:
+        value = conformal[name]
+        if name == "offset":
+            _check_offset(value, name, made["method"])
+        elif not isinstance(value, bytes | bytearray | memoryview):
+            msg = f"interval: this conformal is damaged: its `{name}` is no bytes but {type(value).__name__}"
+            raise ValueError(msg)
+        elif name == "offsets":
+            _parsed_offsets(bytes(value), made["method"])
+        elif name == "residuals":
+            _unpacked(bytes(value), len(names) - 1)
     return {
-        name: bytes(value)
+        name: bytes(conformal[name])
         if name.startswith("model")
-        else pl.lit(value, dtype=pl.Float64 if name == "offset" else pl.Binary)
-        for name, value in conformal.items()
+        else pl.lit(float(conformal[name]) if name == "offset" else bytes(conformal[name]), dtype=_TYPES[name])
+        for name in names
     }
+
+
+@_plugin.compute_errors("interval")
+def _checked_parts(column: pl.Series, names: list[str], made: dict[str, Any]) -> pl.Series:
+    """The fields of a column of conformals that `names` are, once all is known to be as it was made."""
+    if not isinstance(column.dtype, pl.Struct):
+        msg = f"column `{column.name}`: its type is {column.dtype}; a conformal is a struct, as of tg.conformal"
+        raise ValueError(msg)
+    frame = column.struct.unnest()
+    _check_made({name: frame[name].unique().to_list() for name in made if name in frame.columns}, made)
+    _check_fields(frame.columns, names)
+    if not set(names) <= set(frame.columns):
+        raise pl.exceptions.StructFieldNotFoundError(_no_fields(frame.columns, names))
+    for name in names:
+        if frame[name].dtype != _type_of_field(name):
+            msg = f"this conformal is damaged: the type of its `{name}` is {frame[name].dtype}"
+            raise ValueError(msg)
+    if "offset" in names:
+        for offset in frame["offset"].filter(frame["model"].is_not_null()).unique().to_list():
+            _check_offset(offset, "offset", made["method"])
+    return frame.select(names).to_struct(column.name)
 
 
 def _cv_plus_fit(
@@ -474,6 +763,7 @@ def _cv_plus_fit(
     y: pl.Expr,
     features: tuple[IntoColumns, ...],
     folds: int,
+    alpha: float,
     weight: pl.Expr | None,
     used: pl.Expr,
     params: dict[str, Any],
@@ -481,7 +771,6 @@ def _cv_plus_fit(
 ) -> pl.Expr:
     """A model for each fold, and how far off each is in the rows that it has not seen."""
     fitted = fit_folds(target, *features, folds=folds, weight=weight, **params)
-    checked = mae(y.filter(used), y.filter(used)) if weight is not None else mae(y, y)
     columns = pl.struct(_plugin.as_exprs(features, "a feature"))
 
     # In one step, as above.
@@ -493,30 +782,55 @@ def _cv_plus_fit(
         # The models are large: each is taken from one row of its fold.
         firsts = [(fold == i).arg_max() or 0 for i in range(folds)]
         models = {f"model_{i}": rows["__model"][at] for i, at in enumerate(firsts)}
-        return models | {"residuals": _packed(fold, (inputs[2] - predicted).abs(), inputs[3], folds)}
+        residuals = _packed(fold, (inputs[2] - predicted).abs(), inputs[3], folds)
+        return {**models, "residuals": residuals, **made}
 
-    names = [*(f"model_{i}" for i in range(folds)), "residuals"]
-    read = [fitted, columns, y, used, checked]
-    return one_value(read, calibrated, pl.Struct(dict.fromkeys(names, pl.Binary))).alias("conformal")
+    made = _made("cv+", alpha, [])
+    names = [*(f"model_{i}" for i in range(folds)), "residuals", *made]
+    dtype = pl.Struct({name: _type_of_field(name) for name in names})
+    return one_value([fitted, columns, y, used], calibrated, dtype).alias("conformal")
 
 
 def _packed(fold: pl.Series, residual: pl.Series, used: pl.Series, folds: int) -> bytes:
-    """The residuals of each fold in their order: how many, then all of them, as little-endian floats."""
-    # Of no weights `used` is one value for all rows.
-    used = used if len(used) == len(fold) else used.new_from_index(0, len(fold))
-    frame = pl.DataFrame([fold.alias("fold"), residual.alias("residual")]).filter(used).sort("fold", "residual")
+    """The residuals of each fold in their order, sealed: how many, then all of them, as little-endian floats."""
+    frame = pl.DataFrame([fold.alias("fold"), residual.alias("residual")])
+    frame = frame.filter(_long(used, len(fold))).sort("fold", "residual")
     counts = [float(frame.filter(pl.col("fold") == i).height) for i in range(folds)]
     numbers = [float(folds), *counts, *frame["residual"].to_list()]
-    return struct.pack(f"<{len(numbers)}d", *numbers)
+    return _plugin.sealed(_RESIDUALS, struct.pack(f"<{len(numbers)}d", *numbers))
 
 
-def _unpacked(value: bytes) -> list[pl.Series]:
-    numbers = struct.unpack(f"<{len(value) // 8}d", value)
-    folds = int(numbers[0])
-    at, out = 1 + folds, []
-    for count in numbers[1 : 1 + folds]:
-        out.append(pl.Series(numbers[at : at + int(count)], dtype=pl.Float64))
-        at += int(count)
+def _unpacked(value: bytes, folds: int) -> list[pl.Series]:
+    """The residuals of each fold, all of it checked."""
+    try:
+        packed = _plugin.unsealed(_RESIDUALS, value)
+        if len(packed) % 8 != 0 or len(packed) < 8:
+            msg = "they are no floats"
+            raise ValueError(msg)
+        numbers = struct.unpack(f"<{len(packed) // 8}d", packed)
+        counts, rest = numbers[1 : 1 + folds], numbers[1 + folds :]
+        if numbers[0] != folds:
+            msg = f"they are of {numbers[0]:g} folds, not {folds}"
+            raise ValueError(msg)
+        if len(counts) < folds or not all(0 <= c <= len(rest) and c.is_integer() for c in counts):
+            msg = "a fold's number of rows is none"
+            raise ValueError(msg)
+        if sum(counts) != len(rest):
+            msg = f"they are {len(rest)} and {sum(counts):g} are counted"
+            raise ValueError(msg)
+        out, at = [], 0
+        for count in map(int, counts):
+            own = rest[at : at + count]
+            residuals = pl.Series(own, dtype=pl.Float64)
+            # NaN is sorted behind all numbers.
+            if own and not (own[0] >= 0 and residuals.is_sorted() and not math.isnan(own[-1])):
+                msg = "they are no distances in their order"
+                raise ValueError(msg)
+            out.append(residuals)
+            at += count
+    except ValueError as error:
+        msg = f"interval: this conformal is damaged: its `residuals`: {error}"
+        raise ValueError(msg) from None
     return out
 
 
@@ -524,6 +838,7 @@ def _unpacked(value: bytes) -> list[pl.Series]:
 _HALVINGS = 40
 
 
+@_plugin.compute_errors("interval")
 def _cv_plus_bounds(value: bytes, frame: pl.DataFrame, alpha: float) -> pl.Series:
     """The bounds of rows, from each fold's prediction and residuals [Barber et al. 2021, eq. 11].
 
@@ -531,7 +846,7 @@ def _cv_plus_bounds(value: bytes, frame: pl.DataFrame, alpha: float) -> pl.Serie
     how many of these are below a number is the sum of what each fold's sorted residuals say. The lower one is
     the same of negated predictions.
     """
-    residuals = _unpacked(value)
+    residuals = _unpacked(value, sum(name.startswith("model_") for name in frame.columns))
     pooled = pl.concat(residuals).sort()
     rank = _rank(len(pooled), alpha)
     centres = [frame[f"model_{i}"] for i in range(len(residuals))]
