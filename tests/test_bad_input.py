@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -249,6 +251,16 @@ def test_infinite_and_extreme_features(policy: str) -> None:
         ({"device": "cuda:9999"}, ValueError, "`device`"),
         ({"device": "tpu"}, ValueError, "`device`"),
         ({"monotone": object()}, TypeError, "`monotone`"),
+        ({"ctr": "borders"}, TypeError, r"`ctr`: it is a list of statistics, ctr=\['borders'\]"),
+        ({"metric": [None]}, TypeError, "`metric`: None is neither a metric's name"),
+        ({"metric": [["auc"]]}, TypeError, r"`metric`: \['auc'\] is neither a metric's name"),
+        ({"depth": 10**400}, ValueError, "`depth`: the number is too large"),
+        ({"depth": 10**5000}, ValueError, "`depth`: the number is too large"),
+        ({"l2": 10**400}, ValueError, "`l2`: the number is too large"),
+        ({"seed": 2**64}, ValueError, "`seed`: the number is not below 2"),
+        ({"seed": -(2**64)}, ValueError, "`seed`: the number is below -2"),
+        ({"verbose": 1.5}, TypeError, "`verbose`: 1.5 is no number"),
+        ({"snapshot_every": 1.5}, TypeError, "`snapshot_every`: 1.5 is no number"),
     ],
 )
 def test_parameters(params: dict[str, Any], error: type[Exception], message: str) -> None:
@@ -262,6 +274,76 @@ def test_none_is_the_default_and_numpy_numbers_are_numbers() -> None:
     plain = fit(table())
     assert fit(table(), depth=None, metric=None, class_weight=None, row_sample=None) == plain
     assert fit(table(), rounds=np.int64(2), l2=np.float32(1), seed=np.uint8(0)) == plain
+
+
+def test_numbers_of_numpy_say_how_often(tmp_path: Path) -> None:
+    """Proves that `verbose`, `snapshot_every` and `batches` take NumPy's integers as Python's."""
+    import numpy as np
+
+    file = tmp_path / "fit.snapshot"
+    few: dict[str, Any] = {"rounds": 4, "verbose": np.int64(2), "snapshot": file, "snapshot_every": np.int32(2)}
+    assert fit(table(), **few) == fit(table(), rounds=4)
+    assert file.exists()
+    with pytest.raises(ValueError, match="`batches`: 0 rows are no batch"):
+        table().taiga.fit_gbdt("y", "a", batches=np.int64(0))
+    if hasattr(pl.LazyFrame, "collect_batches"):
+        assert table().taiga.fit_gbdt("y", "a", "b", rounds=4, batches=np.int64(3)) == fit(table(), rounds=4)
+
+
+def test_a_snapshot_without_a_folder_is_told_at_the_call(tmp_path: Path) -> None:
+    """Proves that it is not the first rounds, trees or passes that find out."""
+    file = tmp_path / "none" / "fit.snapshot"
+    for call in (
+        lambda: tg.fit_gbdt("y", "a", snapshot=file),
+        lambda: tg.fit_forest("y", "a", snapshot=str(file)),
+        lambda: tg.fit_sparse_lr("y", dense="a", snapshot=file),
+    ):
+        with pytest.raises(
+            ValueError, match=r"parameter `snapshot`: there is no folder .*none, where the file is to be"
+        ):
+            call()
+    one = tg.Collective(rank=1, world=2, address="127.0.0.1:29500", secret="a cedar")
+    tg.fit_gbdt("y", "a", snapshot=file, collective=one)
+    if os.name == "posix" and os.geteuid() != 0:
+        (tmp_path / "none").mkdir(mode=0o500)
+        with pytest.raises(ValueError, match=r"parameter `snapshot`: the folder .* can't be written to"):
+            tg.fit_gbdt("y", "a", snapshot=file)
+
+
+def test_one_metric_of_a_linear_model() -> None:
+    """Proves that a list of metrics is refused by the parameter's name."""
+    with pytest.raises(TypeError, match=r"`metric`: it is one here, and not \['auc', 'logloss'\]"):
+        tg.fit_sparse_lr("y", dense="a", eval="b", metric=["auc", "logloss"])  # type: ignore[arg-type]
+
+
+HINTS: list[tuple[Any, str, str]] = [
+    (tg.fit_forest, "baseline", "it is an argument of `fit_gbdt` and of no other fit"),
+    (tg.fit_forest, "base_margin", "it is an argument of `fit_gbdt` and of no other fit"),
+    (tg.fit_sparse_lr, "baseline", "it is an argument of `fit_gbdt` and of no other fit"),
+    (tg.fit_forest, "eval", "a forest is measured by the rows out of bag"),
+    (tg.fit_forest, "eval_set", "a forest is measured by the rows out of bag"),
+    (tg.fit_forest, "evals_result", "a forest is measured by the rows out of bag"),
+    (tg.fit_forest, "tol", "leave it out: a forest has as many trees as trees= says"),
+    (tg.fit_forest, "C", "leave it out: there is no such choice here"),
+    (tg.fit_forest, "penalty", "leave it out: there is no such choice here"),
+    (tg.fit_gbdt, "C", "leave it out: there is no such choice here"),
+    (tg.fit_gbdt, "penalty", "l1= and l2= are the penalties"),
+    (tg.fit_sparse_lr, "C", "the penalty is l2=1 / .C"),
+    (tg.fit_sparse_lr, "tree_method", "leave it out: there are no trees"),
+    (tg.fit_gbdt, "dtype", "it is an argument of tg.predict"),
+    (tg.fit_gbdt, "space", "tg.search tries parameters"),
+    (tg.fit_gbdt, "n_folds", "folds= of tg.cross_validate"),
+    (tg.fit_gbdt, "verbosity", "progress=True .*`Model.history` has"),
+    (tg.fit_gbdt, "evals_result", "leave it out: `Model.history` has"),
+    (tg.fit_forest, "verbose", "progress=True shows a progress bar, progress=False none$"),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "text"), HINTS)
+def test_a_hint_recommends_what_the_function_has(function: Any, name: str, text: str) -> None:
+    """Proves that names of others are answered by parameters of the learner that is asked, and of no other."""
+    with pytest.raises(TypeError, match=f"^there is no parameter `{name}`: {text}"):
+        function("y", "a", **{name: 1})
 
 
 def test_class_weights_by_any_label() -> None:

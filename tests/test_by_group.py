@@ -96,6 +96,25 @@ def test_what_stands_beside_the_target() -> None:
         assert_frame_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("kind", ["texts", "flags", "numbers", "list of flags"])
+def test_several_targets_and_labels_have_the_loss_of_a_fit_alone(kind: str) -> None:
+    """Proves that a loss that is left open is found by the type of the target, as in `group_by`."""
+    flags = [pl.col("a") > 0, pl.col("c") > 2]
+    target = {
+        "texts": pl.concat_list(
+            *(pl.when(flag).then(pl.lit(k)).otherwise(pl.lit("none")) for k, flag in zip("pq", flags, strict=True))
+        ),
+        "flags": pl.struct(*(flag.alias(k) for k, flag in zip("pq", flags, strict=True))),
+        "numbers": pl.struct(pl.col("y").alias("p"), (pl.col("y") * pl.col("a")).alias("q")),
+        "list of flags": pl.concat_list(*flags),
+    }
+    rows = frame(groups=4).with_columns(t=target[kind])
+    by = rows.taiga.fit_gbdt_by("g", "t", "a", "b", rounds=3).sort("g")
+    alone = rows.group_by("g").agg(model=tg.fit_gbdt("t", "a", "b", rounds=3)).sort("g")
+    assert_frame_equal(by, alone)
+    assert tg.Model.from_bytes(by["model"][0]).loss == ("rmse" if kind == "numbers" else "multilabel")
+
+
 def test_one_group_and_no_rows() -> None:
     """Proves a frame of one group, a large one, and an empty one."""
     df = frame(20_000, 1).with_columns(g=pl.lit("only"))

@@ -10,7 +10,7 @@ import shutil
 import sqlite3
 import sys
 import tempfile
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import numpy as np
@@ -181,3 +181,30 @@ def test_dialects(models: dict[str, tg.Model], monkeypatch: pytest.MonkeyPatch) 
 def test_constants_are_rows_too(table: pl.DataFrame) -> None:
     model: Any = table.taiga.fit_gbdt(pl.lit(2.5).alias("c"), "a", rounds=1)
     assert in_duckdb(model.to_sql("duckdb", '"the rows"'), table)["prediction"].to_list() == [2.5] * len(table)
+
+
+def test_a_string_is_one_column_to_keep(table: pl.DataFrame) -> None:
+    """Proves that it is the list of that name."""
+    model = table.taiga.fit_gbdt("y", "a", rounds=1)
+    query = model.to_sql("duckdb", '"the rows"', keep="code")
+    assert query == model.to_sql("duckdb", '"the rows"', keep=["code"])
+    assert in_duckdb(query, table).columns == ["code", "prediction"]
+
+
+def test_names_that_can_not_be_are_told(table: pl.DataFrame) -> None:
+    """Proves that columns are not doubled, and that errors name the parameter."""
+    model = table.taiga.fit_gbdt("two", "a", rounds=1)
+    several = table.taiga.fit_gbdt("three", "a", rounds=1)
+    with pytest.raises(ValueError, match=r"to_sql: keep: `code` stands there twice"):
+        model.to_sql("duckdb", "t", keep=["code", "a", "code"])
+    for one, name in ((model, "prediction"), (model, "predicted_two"), (several, "prediction_mid")):
+        with pytest.raises(ValueError, match=rf"to_sql: keep: `{name}` is what a column of the statement is called"):
+            one.to_sql("duckdb", "t", keep=["code", name])
+    assert several.to_sql("duckdb", "t", keep="prediction")
+    with pytest.raises(TypeError, match=r"to_sql: keep: 3 is not a column's name"):
+        model.to_sql("duckdb", "t", keep=cast("Any", ["code", 3]))
+    for wrong in ("", "  "):
+        with pytest.raises(ValueError, match=rf"to_sql: table: '{wrong}' is no table's name"):
+            model.to_sql("duckdb", wrong)
+    with pytest.raises(TypeError, match=r"to_sql: table: None is not a table's name"):
+        model.to_sql("duckdb", cast("Any", None))

@@ -258,3 +258,57 @@ def test_the_scale_of_a_dense_column_does_not_matter(exponent: int) -> None:
     one, other = (d.taiga.fit_sparse_lr("y", dense="x", l2=0.0, tolerance=1e-8) for d in (df, scaled))
     got, want = other.coefficients()["coefficient"].item() * 10.0**exponent, one.coefficients()["coefficient"].item()
     assert got == pytest.approx(want, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda df: df.select(tg.fit_gbdt("y", "__taiga_x", "a", rounds=2)),
+        lambda df: df.select(tg.fit_forest("y", "__taiga_x", "a", trees=2)),
+        lambda df: df.select(tg.fit_gbdt("y", pl.exclude("y"), rounds=2)),
+        lambda df: df.select(tg.fit_target_encoder("__taiga_x", "y")),
+        lambda df: df.taiga.fit_gbdt("y", pl.exclude("y"), rounds=2),
+        lambda df: df.rename({"__taiga_x": "__taiga_weight"}).select(tg.fit_gbdt("y", "__taiga_weight", "a", rounds=2)),
+        lambda df: (
+            df.rename({"__taiga_x": "__taiga_computed_0"})
+            .lazy()
+            .select(tg.fit_gbdt("y", pl.exclude("y")))
+            .collect_schema()
+        ),
+    ],
+)
+def test_names_that_are_reserved_are_an_error(fit: Callable[[pl.DataFrame], object]) -> None:
+    """Proves that no feature is taken for something else by its name, when the query is planned already."""
+    df = pl.DataFrame({"__taiga_x": [1, 2, 3, 4], "a": [4.0, 3.0, 2.0, 1.0], "y": [1.0, 2.0, 1.0, 2.0]})
+    with pytest.raises(
+        pl.exceptions.PolarsError, match=r"column `__taiga_\w+`: names that begin with `__taiga_` are reserved"
+    ):
+        fit(df)
+
+
+@pytest.mark.parametrize("target", [pl.struct("a", "y"), pl.struct("y", z="a")])
+def test_a_target_of_several_is_no_feature(target: pl.Expr) -> None:
+    """Proves that each of several targets is told among the features, under its own name alone."""
+    df = pl.DataFrame({"a": [4.0, 3.0, 2.0, 1.0], "b": [1, 2, 1, 3], "y": [1.0, 2.0, 1.0, 2.0]})
+    with pytest.raises(pl.exceptions.ComputeError, match=r"column `y`: the target is among the features"):
+        df.select(tg.fit_gbdt(target, "y", "b", rounds=2))
+    assert len(df.select(tg.fit_gbdt(target, "b", rounds=2))) == 1
+
+
+def test_nan_is_no_fold() -> None:
+    """Proves that folds and times that are not a number are an error, as null times are."""
+    df = pl.DataFrame({"a": range(8), "y": [1.0, 2.0] * 4, "f": [0.0, 1.0, NAN, 0.0, 1.0, 0.0, 1.0, NAN]})
+    with pytest.raises(pl.exceptions.ComputeError, match=r"column `f`: it is NaN in 2 of 8 rows"):
+        df.taiga.cross_validate("y", "a", folds="f", rounds=2)
+    with pytest.raises(pl.exceptions.ComputeError, match=r"column `f`: it is NaN in 2 of 8 rows"):
+        df.taiga.cross_validate("y", "a", folds="time", fold_by="f", n_folds=2, rounds=2)
+
+
+@pytest.mark.parametrize(
+    "fit", [lambda df: df.taiga.fit_gbdt("y", "a", rounds=2), lambda df: df.taiga.fit_forest("y", "a", trees=2)]
+)
+def test_labels_with_the_character_nul_are_an_error(fit: Callable[[pl.DataFrame], object]) -> None:
+    """Proves that no model has a class whose probability can't be given under its name."""
+    df = pl.DataFrame({"a": range(8), "y": ["u", "v\0", "w", "u"] * 2})
+    with pytest.raises(pl.exceptions.ComputeError, match=r"column `y`: its label .* has the character NUL"):
+        fit(df)

@@ -301,3 +301,29 @@ def test_a_device_of_another_name() -> None:
             tg.fit_gbdt("y", "a", device=device)
         with pytest.raises(ValueError, match='did you mean "cuda"'):
             tg.min_max("a", device=device)
+
+
+def test_a_struct_of_other_fields_is_shown_with_them() -> None:
+    """Proves that an error tells the fields, their types and their order, of lists and of many fields."""
+    df = pl.DataFrame({"x": range(99)}).with_columns(k=pl.Series(["A", "B", "C"] * 33), n=pl.int_range(99) % 30)
+
+    def said(target: str, fields: str, kind: Any = pl.Float64, **options: Any) -> str:
+        model = df.taiga.fit_gbdt(target, "x", rounds=1, loss="multiclass").to_bytes()
+        dtype = pl.Struct(dict.fromkeys(fields, kind))
+        with pytest.raises(pl.exceptions.ComputeError) as error:
+            df.with_columns(m=pl.lit(model)).select(tg.predict("m", "x", dtype=dtype, **options))
+        return str(error.value)
+
+    text = "the model of `k` gives struct{A: f64, B: f64, C: f64}, and the query was planned for struct{"
+    assert text + "C: f64, B: f64, A: f64}; say so with dtype=" in said("k", "CBA")
+    assert text.replace("f64", "list[f64]") + "C: list[f64]" in said("k", "CBA", pl.List(pl.Float64), output="staged")
+    assert ", 19: f64, … (30)}, and the query was planned for struct{C: f64}" in said("n", "C")
+
+
+def test_several_labels_are_no_regression() -> None:
+    """Proves that asking for their class says what they have, where the model is known to the plugin alone."""
+    df = pl.DataFrame({"x": range(100)}).with_columns(a=pl.col("x") % 2 == 0, b=pl.col("x") > 40)
+    model = df.taiga.fit_gbdt(pl.struct("a", "b"), "x", rounds=1, loss="multilabel").to_bytes()
+    text = r'the model of `.*` has no classes but labels, any of which a row may have: output="auto" gives the probab'
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        df.with_columns(m=pl.lit(model)).select(tg.predict("m", "x", output="class", dtype=pl.String))

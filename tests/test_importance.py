@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import catboost
 import numpy as np
@@ -443,3 +443,15 @@ def test_what_can_not_be_measured_is_told(data: pl.DataFrame, models: dict[str, 
     nothing = data.select(tg.importance(pl.lit(None, dtype=pl.Binary), "flag", FEATURES))
     assert nothing["importance"].to_list() == [None]
     assert nothing.dtypes == values.dtypes[1:]
+
+
+def test_a_kind_that_there_is_not_is_told_with_those_that_there_are(models: dict[str, tg.Model]) -> None:
+    """Proves that the error names the function and every kind that the learner has."""
+    measured = "'shap', 'permutation', 'loss_change'"
+    for name, own in (
+        ("depthwise", "'gain', 'split', 'cover', or, measured on rows that data= gives, "),
+        ("forest", "'gain', 'impurity', 'split', 'cover', 'permutation', or, measured on rows that data= gives, "),
+        ("linear", ""),
+    ):
+        with pytest.raises(ValueError, match=f"^importance: kind='foo' is not one of {own}{measured}$"):
+            models[name].importance(cast("Any", "foo"))

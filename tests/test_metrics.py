@@ -262,17 +262,61 @@ def test_what_can_not_be_measured_is_an_error_that_names_it() -> None:
     for frame, expr, text in cases:
         with pytest.raises(pl.exceptions.PolarsError, match=text):
             frame.select(expr)
-    for bad in (
-        lambda: tg.metrics.ece("y", "p", bins=0),
-        lambda: tg.metrics.pinball("y", "p", alpha=1.0),
-        lambda: tg.metrics.auc("y", "p", average="micro"),  # type: ignore[arg-type]
-        lambda: tg.metrics.precision_at_k("y", "p", group="q", k=0),
-        lambda: tg.score("model", "y", metric="acuracy"),
-    ):
-        with pytest.raises(ValueError, match="metric"):
-            bad()
+    with pytest.raises(ValueError, match="metric"):
+        tg.score("model", "y", metric="acuracy")
     assert df.filter(y=1).select(tg.metrics.auc("y", "p", on_error="null")).item() is None
     assert nulls.select(tg.metrics.auc("y", "w", on_error="null")).item() is None
+
+
+@pytest.mark.parametrize(
+    ("name", "params", "text"),
+    [
+        ("pinball", {"alpha": 1.5}, "`alpha`: 1.5 is not a level inside"),
+        ("expectile", {"alpha": float("nan")}, "`alpha`: nan is not a level inside"),
+        ("pinball", {"alpha": "x"}, "`alpha`: 'x' is not a level inside"),
+        ("huber", {"delta": 0}, "`delta`: 0 is not a positive number"),
+        ("mape", {"floor": -1}, "`floor`: -1 is not a positive number"),
+        ("tweedie_deviance", {"power": 3}, "`power`: 3 is not a power inside"),
+        ("ece", {"bins": 0}, "`bins`: 0 is not a number of bins from 1 to 10,000"),
+        ("ece", {"bins": 10_001}, "`bins`: 10001 is not"),
+        ("auc", {"average": "micro"}, "`average`: 'micro' is not one of 'macro', 'weighted'"),
+        ("average_precision", {"average": "micro"}, "`average`: 'micro'"),
+        ("f1", {"average": 1}, "`average`: 1 is not one of 'macro', 'weighted', 'micro'"),
+        ("ndcg", {"group": "q", "k": 0}, "`k`: 0 is not a number of places from 1 on"),
+        ("map", {"group": "q", "k": 2.5}, "`k`: 2.5 is not"),
+        ("mrr", {"group": "q", "k": True}, "`k`: True is not"),
+        ("precision_at_k", {"group": "q", "k": 0}, "`k`: 0 is not"),
+        ("precision_at_k", {"group": "q", "k": None}, "`k`: None is not"),
+    ],
+)
+def test_a_parameter_that_is_wrong_is_named(name: str, params: dict[str, Any], text: str) -> None:
+    """Proves that an expression's errors name its function and its own parameter."""
+    with pytest.raises((TypeError, ValueError), match=f"metrics.{name}: parameter {text}"):
+        getattr(tg.metrics, name)("y", "p", **params)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Proves that parameters are the same as Python's numbers and NumPy's."""
+    df = table(50, 7)
+    for ours, theirs in [
+        (tg.metrics.pinball("n", "m", alpha=0.25), tg.metrics.pinball("n", "m", alpha=np.float32(0.25))),
+        (tg.metrics.mape("n", "m", floor=0.5), tg.metrics.mape("n", "m", floor=np.float64(0.5))),
+        (tg.metrics.ece("y", "p", bins=5), tg.metrics.ece("y", "p", bins=np.int32(5))),
+    ]:
+        assert df.select(ours).item() == df.select(theirs).item()
+
+
+def test_class_weights_are_in_held_out_metrics_alone() -> None:
+    """Proves what docs/metrics.md says: a fit weighs held-out rows by them, `tg.score` by `weight` alone."""
+    df = table(300, 3).with_columns(held=pl.int_range(300) % 2 == 0)
+    fit: dict[str, Any] = {"eval": "held", "metric": "logloss", "rounds": 2, "loss": "logloss"}
+    history = df.taiga.fit_gbdt("y", "p", class_weight={0: 1, 1: 5}, **fit)
+    held = df.filter("held")
+    assert history.history is not None
+    last = history.history["logloss"][-1]
+    weight = pl.when(pl.col("y") == 1).then(5.0).otherwise(1.0)
+    assert held.select(tg.score(history, "y", weight=weight)).item() == pytest.approx(last)
+    assert held.select(tg.score(history, "y")).item() != pytest.approx(last)
 
 
 def test_a_model_s_score_is_the_metric_of_its_predictions() -> None:

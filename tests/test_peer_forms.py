@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import treelite
 import xgboost
 
+from tests import equal_models as equal
 from tests import exported
 from tests.test_onnx import LOSSES
 
@@ -127,3 +129,126 @@ def test_what_they_do_not_know(table: pl.DataFrame, monkeypatch: pytest.MonkeyPa
         monkeypatch.setitem(sys.modules, f"{peer}.model_builder", None)
         with pytest.raises(ImportError, match=rf"to_{peer} needs the package {peer}: pip install"):
             getattr(with_text, f"to_{peer}")()
+
+
+def explained_by(booster: Any, matrix: np.ndarray) -> np.ndarray:
+    """A peer's contributions, `[row][feature, or the base value][output]`."""
+    if isinstance(booster, xgboost.Booster):
+        booster.set_param({"nthread": 1})
+        data = xgboost.DMatrix(matrix, feature_names=booster.feature_names, nthread=1)
+        found = booster.predict(data, pred_contribs=True)
+    else:
+        found = booster.predict(matrix, pred_contrib=True, num_threads=1)
+    return np.moveaxis(found.reshape(len(matrix), -1, matrix.shape[1] + 1), 1, -1).astype(np.float64)
+
+
+def same(found: np.ndarray, ours: np.ndarray, tolerance: float) -> None:
+    """Compares contributions, by a share of the sum of the absolute values of a row and output."""
+    scale = np.maximum(np.abs(ours).sum(axis=1, keepdims=True), 1e-300)
+    assert found.shape == ours.shape
+    assert (np.abs(found - ours) <= tolerance * scale).all(), np.abs((found - ours) / scale).max()
+
+
+def with_hessians_as_counts(model: tg.Model) -> tg.Model:
+    """The same model, whose leaves have their hessians, in small units, as numbers of rows."""
+    data = json.loads(model.to_json())
+    for leaf in (leaf for tree in data["trees"] for leaf in tree["leaves"]):
+        leaf["count"] = round(leaf["weight"] * equal.HESSIAN_UNITS)
+    return tg.Model.from_json(json.dumps(data))
+
+
+def rows_of(model: tg.Model, table: pl.DataFrame, rows: int = 200) -> tuple[pl.DataFrame, np.ndarray]:
+    """Some rows whose numbers are exact in 32 bits, as a frame and as a matrix."""
+    numbers = pl.col(list(model.features)).cast(pl.Float32).cast(pl.Float64)
+    frame = table.head(rows).select(numbers)
+    return frame, frame.select(pl.all().fill_null(np.nan)).to_numpy()
+
+
+def test_peers_explain_as_we_do(models: dict[str, tg.Model], table: pl.DataFrame) -> None:
+    """Proves that contributions of LightGBM, by rows, and of XGBoost, by hessians, are ours of the same weights.
+
+    Trees some of whose leaves no row came to agree too, to what the peer's counts tell beside next to nothing.
+    """
+    has_empty = {
+        name: model.trees().filter(pl.col("leaf").is_not_null(), pl.col("count") == 0).height > 0
+        for name, model in models.items()
+    }
+    assert has_empty["symmetric"]
+    assert not has_empty["depthwise"]
+    for name, model in models.items():
+        frame, matrix = rows_of(model, table)
+        ours = equal.contributions(model, frame)
+        # LightGBM adds the contributions of forests where it averages predictions.
+        trees = model.rounds if model.learner == "forest" else 1
+        same(explained_by(model.to_lightgbm(), matrix) / trees, ours, 1e-6 if has_empty[name] else 1e-13)
+        if model.learner == "gbdt":
+            ours = equal.contributions(with_hessians_as_counts(model), frame)
+        same(explained_by(model.to_xgboost(), matrix), ours, 1e-5)
+
+
+def test_models_that_know_no_rows_are_explained(table: pl.DataFrame) -> None:
+    """Proves it of leaves that tell weights alone, as XGBoost's do, and of those that tell neither: halves, as ours."""
+    model = table.taiga.fit_gbdt("two", exported.NUMBERS, rounds=5, policy="leafwise")
+    data = json.loads(model.to_json())
+    for leaf in (leaf for tree in data["trees"] for leaf in tree["leaves"]):
+        leaf |= {"count": 0, "weight": 0.0}
+    unknown, by_weights = tg.Model.from_json(json.dumps(data)), tg.import_model(model.to_xgboost())
+    assert by_weights.trees()["count"].max() == 0
+    for one in (unknown, by_weights):
+        frame, matrix = rows_of(one, table)
+        ours = equal.contributions(one, frame)
+        same(explained_by(one.to_lightgbm(), matrix), ours, 1e-6)
+        same(explained_by(one.to_xgboost(), matrix), ours, 1e-5)
+
+
+def importances(model: tg.Model, kind: Any) -> np.ndarray:
+    return model.importance(kind)["importance"].to_numpy()
+
+
+def test_peers_have_our_importances(models: dict[str, tg.Model]) -> None:
+    """Proves it of gain, splits and cover, and that a peer's booster read again has them too.
+
+    XGBoost counts every node of a symmetric tree's level, LightGBM as we do a level once; a forest of three classes is
+    to both a tree for each.
+    """
+    for name, model in models.items():
+        copies = 3 if name == "forest of three" else 1
+        gain, split, cover = (importances(model, kind) for kind in ("gain", "split", "cover"))
+        light, other = model.to_lightgbm(), model.to_xgboost()
+        assert np.allclose(light.feature_importance("gain"), gain, rtol=1e-6), name
+        assert light.feature_importance("split").tolist() == (copies * split).tolist(), name
+
+        def of_xgboost(kind: str, booster: xgboost.Booster = other, of: tg.Model = model) -> list[float]:
+            found = booster.get_score(importance_type=kind)
+            return [found.get(feature, 0.0) for feature in of.features]
+
+        nodes = model.trees()["feature"].drop_nulls().to_list()
+        assert np.allclose(of_xgboost("total_gain"), gain, rtol=1e-5), name
+        assert np.allclose(of_xgboost("total_cover"), copies * cover, rtol=1e-5), name
+        assert of_xgboost("weight") == [copies * nodes.count(feature) for feature in model.features], name
+        for booster, tolerance in ((light, 1e-6), (other, 1e-5)):
+            again = tg.import_model(booster)
+            assert np.allclose(importances(again, "gain"), gain, rtol=tolerance), name
+            assert np.allclose(importances(again, "cover"), copies * cover, rtol=tolerance), name
+
+
+def test_counts_weights_and_means_of_nodes(table: pl.DataFrame) -> None:
+    """Proves that LightGBM's table of nodes has our counts, weights and gains, and its inner values are means."""
+    weights = pl.Series("w", [0.25, 1.0, 4.0]).gather(pl.int_range(table.height, eager=True) % 3)
+    model = table.with_columns(weights).taiga.fit_gbdt(
+        "y", exported.NUMBERS, rounds=3, policy="leafwise", leaves=9, weight="w"
+    )
+    ours = model.trees()
+    found = model.to_lightgbm().trees_to_dataframe()
+    names = ("tree_index", "node_depth", "split_gain", "value", "weight", "count")
+    theirs = pl.DataFrame({name: found[name].to_numpy() for name in names})
+    for name, key in (("count", "count"), ("weight", "weight"), ("split_gain", "gain")):
+        own = ours.filter(pl.col("leaf").is_null())[key].sort()
+        assert np.allclose(theirs.filter(pl.col("split_gain").is_not_nan())[name].sort(), own, rtol=1e-6)
+        if key != "gain":
+            own = ours.filter(pl.col("leaf").is_not_null())[key].sort()
+            assert np.allclose(theirs.filter(pl.col("split_gain").is_nan())[name].sort(), own, rtol=1e-6)
+    leaves = theirs.filter(pl.col("split_gain").is_nan()).group_by("tree_index", maintain_order=True)
+    means = leaves.agg((pl.col("value") * pl.col("weight")).sum() / pl.col("weight").sum())["value"]
+    roots = theirs.filter(pl.col("node_depth") == 1)["value"]
+    assert np.allclose(roots, means, rtol=1e-12, atol=1e-12)

@@ -127,3 +127,21 @@ def test_what_can_not_be_measured_is_told(df: pl.DataFrame, binary: tg.Model, re
     values = one_class.group_by("group").agg(tg.score(binary, "flag", metric="auc", on_error="null"))
     assert values.filter(pl.col("score").is_null())["group"].to_list() == [0]
     assert df[:0].taiga.score(binary, "flag", on_error="null") is None
+
+
+def test_a_metric_of_survival_says_what_measures_classes(df: pl.DataFrame, binary: tg.Model) -> None:
+    """Proves that the error says what the metric is of, and of a model of classes what there is for its probabilities;
+    and that "rmse" is the root of Brier's score.
+    """
+    several = df.taiga.fit_gbdt("kind", FEATURES, rounds=2)
+    regression = df.taiga.fit_gbdt("y", FEATURES, rounds=2)
+    needs = r'`event`: metric="brier" is of survival and needs it, or `lower` and `upper`'
+    for model, more in (
+        (binary, r'; .* "logloss", "ece" or "rmse", the root of Brier\'s score$'),
+        (several, r'; .* measured by "multiclass" or "ece"$'),
+        (regression, "$"),
+    ):
+        with pytest.raises(pl.exceptions.ComputeError, match=needs + more):
+            model.score(df, metric="brier")
+    squares = (binary.predict(df) - df[binary.target].cast(pl.Float64)) ** 2
+    assert binary.score(df, metric="rmse") == pytest.approx(squares.mean() ** 0.5, rel=1e-12)

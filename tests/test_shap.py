@@ -376,3 +376,20 @@ def test_a_model_that_is_an_expression(df: pl.DataFrame, regression: tg.Model) -
     wrong = pl.Struct({"a": pl.Float64, "base_value": pl.Float64})
     with pytest.raises(pl.exceptions.ComputeError, match="the query was planned for"):
         own.select(tg.predict("model", *FEATURES, output="shap", dtype=wrong))
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    [pl.Decimal(10, 2), pl.Date, pl.Datetime("ms"), pl.Duration, pl.Time, pl.Categorical, pl.Enum(list("01234"))],
+)
+def test_a_background_keeps_its_types(dtype: Any) -> None:
+    """Proves that a background's values are read as those of the rows: with scales, units and categories."""
+    codes = pl.int_range(200) % 5
+    text = dtype in (pl.Categorical,) or isinstance(dtype, pl.Enum)
+    x = codes.cast(pl.String) if text else codes.cast(pl.Int64) * 1_000_000_000 if dtype == pl.Time else codes
+    frame = pl.DataFrame({"z": range(200)}).with_columns(x=x.cast(dtype), y=codes * 2.0 + pl.col("z") % 7)
+    model = frame.taiga.fit_gbdt("y", "x", "z", rounds=5)
+    background = frame.sample(50, seed=1)
+    found = frame.select(tg.predict(model, output="shap", background=background)).unnest("prediction")
+    assert found["base_value"][0] == pytest.approx(model.predict(background, output="raw").mean(), rel=1e-5)
+    assert dict(model.importance("shap", frame, background=background).rows())

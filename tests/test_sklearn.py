@@ -63,6 +63,32 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
         check(estimator)
 
 
+def test_linear_leaves_on_weights_and_on_repeated_rows() -> None:
+    """Proves that fits differ in nothing but leaves of fewer rows than columns and 1, which stay numbers: a row of
+    weight 3 is one there.
+    """
+    rng = np.random.RandomState(0)
+    rows, weight = rng.normal(size=(60, 3)), rng.randint(0, 5, size=60)
+    y = rows[:, 0] - rows[:, 1] * (rows[:, 0] > 0) + rng.normal(size=60) / 5
+    new = pl.DataFrame(rows, schema=["x0", "x1", "x2"])
+
+    def fits(**params: Any) -> tuple[Any, Any]:
+        est = GbdtRegressor(policy="leafwise", leaf="linear", **params)
+        repeated = clone(est).fit(rows.repeat(weight, axis=0), y.repeat(weight))
+        return repeated.model_, est.fit(rows, y, sample_weight=weight).model_
+
+    repeated, weighted = fits(rounds=5, leaves=2)
+    assert weighted.trees()["coefficients"].drop_nulls().list.len().max() == 1
+    assert np.abs((repeated.predict(new) - weighted.predict(new)).to_numpy()).max() < 1e-7
+    repeated, weighted = fits(rounds=2)
+    ours, theirs = (model.trees().filter(pl.col("leaf").is_not_null()) for model in (weighted, repeated))
+    assert ours.select("tree", "leaf", "depth").equals(theirs.select("tree", "leaf", "depth"))
+    differ = ours["constant"].is_null() != theirs["constant"].is_null()
+    assert differ.any()
+    assert (ours.filter(differ)["count"] <= ours.filter(differ)["depth"]).all()
+    assert ours.filter(differ)["constant"].null_count() == differ.sum()
+
+
 @pytest.fixture(scope="module")
 def x() -> np.ndarray:
     return np.round(np.random.default_rng(0).normal(size=(400, 4)) * 64) / 64
@@ -177,6 +203,21 @@ def test_boosted_numbers_are_fit_gbdts(x: np.ndarray, number: np.ndarray) -> Non
     gains = model.importance()["importance"].to_numpy()
     assert np.allclose(est.feature_importances_, gains / gains.sum())
     assert est.n_iter_ == 8
+
+
+def test_lists_with_an_entry_for_each_column(x: np.ndarray, number: np.ndarray) -> None:
+    """Proves that they are dicts by name, of arrays and of frames, of lists and of arrays."""
+    lists: dict[str, Any] = {"monotone": [1, 0, -1, 0], "feature_weights": np.array([1.0, 0.5, 1.0, 0.0])}
+    dicts: dict[str, Any] = {"monotone": {"x0": 1, "x2": -1}, "feature_weights": {"x1": 0.5, "x3": 0.0}}
+    expected = GbdtRegressor(rounds=4, policy="depthwise", **dicts).fit(x, number).model_
+    for data in (x, table(x)):
+        assert clone(GbdtRegressor(rounds=4, policy="depthwise", **lists)).fit(data, number).model_ == expected
+    with_array = GbdtRegressor(rounds=4, policy="depthwise", monotone=np.array(lists["monotone"]))
+    without = GbdtRegressor(rounds=4, policy="depthwise", monotone={0: 1, 2: -1})
+    assert with_array.fit(x, number).model_ == without.fit(x, number).model_
+    assert (
+        GbdtRegressor(rounds=1, monotone=[0] * 4).fit(x, number).model_ == GbdtRegressor(rounds=1).fit(x, number).model_
+    )
 
 
 def test_forests_are_fit_forests(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
@@ -688,6 +729,16 @@ def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarr
         (ForestRegressor(criterion="gini"), (x, flag), ValueError, "`criterion`.*ForestClassifier"),
         (GbdtRegressor(rounds=0), (x, number), ValueError, "`rounds`"),
         (GbdtRegressor(depth="deep"), (x, number), ValueError, "`depth`"),
+        (GbdtRegressor(monotone=[1, 0]), (x, number), ValueError, r"`monotone`: \[1, 0\] is neither .* X, which has 4"),
+        (
+            GbdtRegressor(monotone=[1, 0, 2, 0]),
+            (x, number),
+            ValueError,
+            r"`monotone`: \[1, 0, 2, 0\] is neither a dict",
+        ),
+        (GbdtRegressor(monotone=[1, 0, 0.5, 0]), (x, number), ValueError, r"`monotone`: \[1, 0, 0.5, 0\] is neither"),
+        (GbdtRegressor(monotone=1), (x, number), ValueError, "`monotone`: 1 is neither a dict of -1, 0 or 1 by column"),
+        (GbdtRegressor(feature_weights=["x0"]), (x, number), ValueError, r"`feature_weights`: \['x0'\] is neither"),
         (GbdtRegressor(categorical=[4]), (x, number), ValueError, "`categorical`.*no column 4"),
         (GbdtRegressor(categorical=["q"]), (frame, number), ValueError, "`q`"),
         (GbdtRegressor(), (x, number[:-1]), ValueError, "inconsistent"),

@@ -364,6 +364,25 @@ def test_groups_and_windows_are_the_groups_alone(df: pl.DataFrame, which: str) -
     assert_frame_equal(lazy, groups)
 
 
+def test_lists_of_names_are_selectors(df: pl.DataFrame) -> None:
+    """Proves that statistics and encodings take several columns by their names and by `pl.col`, each once."""
+    table = pl.DataFrame({"u": [1.0, 2.0, 4.0], "v": [3, 1, 2], "s": ["a", "b", "a"], "y": [0, 1, 1]})
+    for function in (tg.min_max, lambda columns: tg.histogram(columns, 2), tg.count_encode):
+        names = ["s", "v"] if function is tg.count_encode else ["u", "v"]
+        wanted = table.select(function(pl.col(names)))
+        assert table.select(function(names)).equals(wanted)
+        assert table.select(function([pl.col(names[0]), names[1]])).equals(wanted)
+    encoded = table.select(tg.target_encode([pl.col("s"), pl.col("v")], "y", kind="full"))
+    assert encoded.equals(table.select(tg.target_encode(["s", "v"], "y", kind="full")))
+    for function, name in [(tg.min_max, "min_max"), (tg.histogram, "histogram"), (tg.count_encode, "count_encode")]:
+        with pytest.raises(TypeError, match=f"^{name}: of several columns each is a name or"):
+            function(["u", pl.col("v") + 1])
+        with pytest.raises(ValueError, match=f"^{name}: there are no columns"):
+            function([])
+    with pytest.raises(TypeError, match=r"not Series: make it a column"):
+        tg.min_max(table["u"])
+
+
 def test_namespace_and_expressions(df: pl.DataFrame) -> None:
     x = pl.col("a")
     assert_frame_equal(df.select(x.taiga.histogram(5)), df.select(tg.histogram("a", 5)))

@@ -106,6 +106,40 @@ def test_groups_stay_whole_as_scikit_learn_has_it() -> None:
     assert values["ndcg@3"].is_between(0, 1).all()
 
 
+@pytest.mark.parametrize("way", [{"loss": "lambdarank"}, {"loss": "yetirank"}, {"metric": "ndcg@3"}])
+def test_what_ranks_groups_gets_whole_groups(way: dict[str, Any]) -> None:
+    """Proves that a number of folds deals the groups of ranking losses and metrics as `"group"` does, everywhere."""
+    rng = np.random.default_rng(4)
+    df = pl.DataFrame({"r": rng.integers(0, 4, 200), "x": rng.normal(size=200), "q": rng.integers(0, 30, 200)})
+    named: dict[str, Any] = {"folds": "group", "n_folds": 3, "group": "q", "rounds": 3, **way}
+    number: dict[str, Any] = {"folds": 3, "group": "q", "rounds": 3, **way}
+    folds = df.select("q", k=tg.fit_folds("r", "x", **number).struct.field("fold"))
+    assert folds.group_by("q").agg(pl.col("k").n_unique())["k"].to_list() == [1] * folds["q"].n_unique()
+    assert df.taiga.fit_folds("r", "x", **number).equals(df.taiga.fit_folds("r", "x", **named))
+    assert df.taiga.cross_validate("r", "x", **number).equals(df.taiga.cross_validate("r", "x", **named))
+    space = {"depth": [1, 2]}
+    assert df.taiga.search("r", "x", space=space, **number).equals(df.taiga.search("r", "x", space=space, **named))
+    predicted = [df.select(tg.cross_val_predict("r", "x", **folds)) for folds in (number, named)]
+    assert predicted[0].equals(predicted[1])
+
+
+def test_what_a_gaussian_loss_predicts_is_known(levels: pl.DataFrame) -> None:
+    """Proves that `cross_val_predict` of `loss="gaussian"` needs no `dtype`."""
+    params: dict[str, Any] = {"loss": "gaussian", "folds": "fold", **FEW}
+    own = levels.select(tg.cross_val_predict("y", *FEATURES, **params)).unnest("prediction")
+    assert own.columns == ["mean", "variance"]
+    alone = levels.filter(pl.col("fold") != 1).taiga.fit_gbdt("y", *FEATURES, loss="gaussian", **FEW)
+    wanted = levels.filter(fold=1).select(tg.predict(alone)).unnest("prediction")
+    assert own.filter(levels["fold"] == 1).equals(wanted)
+
+
+def test_seeds_of_numpy_are_seeds(df: pl.DataFrame) -> None:
+    """Proves that folds are drawn by a NumPy integer as by Python's."""
+    expr = [tg.fit_folds("y", "a", folds=3, rounds=2, seed=seed).struct.field("fold") for seed in (3, np.int64(3), 0)]
+    by_int, by_numpy, other = (df.select(one).to_series().to_list() for one in expr)
+    assert by_int == by_numpy != other
+
+
 def test_time_runs_forward_as_scikit_learn_has_it() -> None:
     """Without ties the blocks are `TimeSeriesSplit`'s; with ties no time is on both sides."""
     rows = 120
@@ -174,7 +208,16 @@ def test_folds_of_groups_and_nothing_to_fit(levels: pl.DataFrame) -> None:
         ({"folds": "group"}, '`fold_by`: folds="group" needs the column'),
         ({"folds": 4, "fold_by": "w"}, '`fold_by`: it is for folds="group" and "time"'),
         ({"folds": "time", "n_folds": 0}, "`n_folds`: 0 is not between 2"),
-        ({"eval": "held"}, "there is no parameter `eval`"),
+        ({"folds": 3, "n_folds": 7}, '`n_folds`: it is for folds="group" and "time", not 3: folds=7 makes so many'),
+        ({"n_folds": 7}, '`n_folds`: it is for folds="group" and "time", not 5'),
+        ({"folds": "w", "n_folds": 7}, "`n_folds`: it is for .*, not 'w'$"),
+        ({"eval": "held"}, "there is no parameter `eval`: each fold is held out"),
+        ({"eval_set": "held"}, "there is no parameter `eval_set`: each fold is held out"),
+        ({"baseline": "w"}, "there is no parameter `baseline`: .*argument of `fit_gbdt`"),
+        ({"init_score": "w"}, "there is no parameter `init_score`: .*argument of `fit_gbdt`"),
+        ({"snapshot": "file"}, "there is no parameter `snapshot`: it is an argument of `fit_gbdt`"),
+        ({"metric": tg.metric(lambda y, p: abs(y - p), name="fold")}, "`metric`: 'fold' is the name of another field"),
+        ({"metric": [None]}, "`metric`: None is neither a metric's name"),
         ({"early_stoping": 3}, "there is no parameter `early_stoping`"),
         ({"metric": "auk"}, "auk"),
     ],
@@ -254,6 +297,61 @@ def test_spaces_of_any_kind(df: pl.DataFrame) -> None:
     assert more.sort("trial")["l2"][:4].to_list() == found["l2"].to_list()
 
 
+def test_searched_rounds_have_a_column_beside_those_of_the_rung(df: pl.DataFrame) -> None:
+    """Proves that `rounds` can be searched: the parameter keeps its name, what was given is `rung_rounds`."""
+    found = df.taiga.search("y", *FEATURES, space={"rounds": [2, 8]}, folds=2, halving=2)
+    assert found.columns == ["trial", "rounds", "rung", "rung_rounds", "mean", "std", "folds"]
+    assert dict(found.select("trial", "rounds").unique().iter_rows()) == {0: 2, 1: 8}
+    last = found.row(0, named=True)
+    assert last["rung_rounds"] == last["rounds"]
+    assert (found["rung_rounds"] <= found["rounds"]).all()
+
+
+def test_values_of_several_types_are_shown_as_json(df: pl.DataFrame) -> None:
+    """Proves that no value of a parameter becomes null in the frame, and that values of one type are no text."""
+    small = df.head(200)
+    space: dict[str, Any] = {"bins": [16, {"b": 4}], "l2": [1, 0.5], "depth": [None, 2]}
+    found = small.taiga.search("y", *FEATURES, space=space, folds=2, rounds=2).sort("trial")
+    assert found["bins"].to_list() == ["16"] * 4 + ['{"b": 4}'] * 4
+    assert found["l2"].to_list() == [1.0, 1.0, 0.5, 0.5] * 2
+    assert found["depth"].to_list() == [None, 2] * 4
+    other = small.taiga.search("y", *FEATURES, space={"bins": [{"a": 5}, {"b": 4}]}, folds=2, rounds=2).sort("trial")
+    assert other["bins"].to_list() == ['{"a": 5}', '{"b": 4}']
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "wanted"),
+    [
+        ("learning_rate", np.array([0.1, 0.5]), [0.1, 0.5]),
+        ("depth", range(1, 3), [1, 2]),
+        ("depth", pl.Series([1, 2]), [1, 2]),
+        ("depth", (2, 4, 6), [2, 4, 6]),
+        ("policy", ("symmetric", "depthwise"), ["symmetric", "depthwise"]),
+        ("bundle", (True, False), [True, False]),
+        ("categorical", ["d", ["d", "e"]], [["d"], ["d", "e"]]),
+    ],
+)
+def test_lists_of_values_come_in_many_forms(df: pl.DataFrame, name: str, values: Any, wanted: list[Any]) -> None:
+    """Proves that arrays, ranges, series and tuples are lists of values, and a feature's name a list of it."""
+    table = df.head(200).with_columns(d=pl.int_range(pl.len()) % 3, e=pl.int_range(pl.len()) % 5)
+    found = table.taiga.search("y", "a", "d", "e", space={name: values}, folds=2, rounds=2).sort("trial")
+    assert found[name].to_list() == wanted
+    listed = table.taiga.search("y", "a", "d", "e", space={name: wanted}, folds=2, rounds=2).sort("trial")
+    assert found.equals(listed)
+
+
+def test_no_combination_of_lists_is_drawn_twice(df: pl.DataFrame) -> None:
+    """Proves that trials of lists are without replacement, each once where there are no more, and by NumPy integers."""
+    small = df.head(100)
+    space: dict[str, Any] = {"depth": [1, 2, 3], "l2": [0, 1]}
+    for trials, count in [(3, 3), (6, 6), (np.int64(9), 6)]:
+        found = small.taiga.search("y", "a", space=space, trials=trials, folds=2, rounds=1)
+        assert found.height == found.select("depth", "l2").unique().height == count
+    drawn = small.taiga.search("y", "a", space={"depth": (np.int64(1), np.int64(3))}, trials=9, folds=2, rounds=1)
+    assert drawn["depth"].is_between(1, 3).all()
+    assert drawn.height == 9
+
+
 @pytest.mark.parametrize(
     ("space", "more", "text"),
     [
@@ -267,6 +365,11 @@ def test_spaces_of_any_kind(df: pl.DataFrame) -> None:
         ({"depth": [1]}, {"trials": 0}, "`trials`: 0 is no number"),
         ({"depth": [1]}, {"halving": 1}, "`halving`: 1 is no number from 2 on"),
         ({"depth": [1]}, {"metric": ["mae", "rmse"]}, "`metric`: a search goes by one"),
+        ({"depth": [1]}, {"depth": 3}, "`depth`: it is among the parameters of `space`, and given besides"),
+        ({"ctr": ["counter"]}, {}, "`space`: a value of `ctr` is a list of statistics"),
+        ({"depth": "deep"}, {}, "`trials`: say how many, since `depth`"),
+        ({"depth": ()}, {}, "there are 0 combinations"),
+        ({"depth": []}, {"trials": 2}, "`depth` is"),
     ],
 )
 def test_a_search_that_is_none_is_told(df: pl.DataFrame, space: Any, more: dict[str, Any], text: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -79,6 +80,9 @@ def plain(name: str, value: object) -> object:
         return {key(plain(name, k)): plain(name, v) for k, v in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(name, v) for v in value]
+    if isinstance(value, int) and abs(value) >= 2**1024:
+        msg = f"parameter `{name}`: the number is {'too large' if value > 0 else 'too small'}"
+        raise ValueError(msg)
     if isinstance(value, bool | int | str) or value is None:
         return value
     if isinstance(value, float):
@@ -94,6 +98,16 @@ def plain(name: str, value: object) -> object:
         return plain(name, value.tolist())
     msg = f"parameter `{name}`: can't be of type {type(value).__name__}"
     raise TypeError(msg)
+
+
+def whole(value: object) -> int | None:
+    """A whole number, of NumPy too, as Python's; none for what is none, a bool among that."""
+    if isinstance(value, bool):
+        return None
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
 
 
 def params_json(
@@ -113,10 +127,19 @@ def params_json(
                 values[name] = None
         elif value is not None:
             with problems.collect():
-                values[name] = plain(name, value)
+                values[name] = _sized(name, plain(name, value), names[name])
     text = json.dumps(values)
     problems.found.extend(check(text))
     return text
+
+
+def _sized(name: str, value: object, hint: object) -> object:
+    """A value of which whole numbers have 64 bits, where its type says that it is one."""
+    is_whole = "int" in (written := str(getattr(hint, "__forward_arg__", hint))) and "float" not in written
+    if is_whole and isinstance(value, int) and not -(2**63) <= value < 2**64:
+        msg = f"parameter `{name}`: the number is {'not below 2^64' if value > 0 else 'below -2^63'}"
+        raise ValueError(msg)
+    return value
 
 
 _asked: ContextVar[Mapping[str, object]] = ContextVar("_asked", default=MappingProxyType({}))
@@ -166,6 +189,30 @@ def part(role: str, columns: IntoColumns, *, mark: bool = False) -> pl.Expr:
         msg = f"parameter `{role}`: it names no column"
         raise ValueError(msg)
     return pl.struct(marked(exprs) if mark else exprs).alias(f"__taiga_{role}")
+
+
+def each(function: str, role: str, *columns: object) -> pl.Expr:
+    """Names, an expression or a selector as the one expression that Polars expands, column by column; `role`: what they
+    are to `function`.
+    """
+    flat: list[object] = []
+    for column in columns:
+        flat.extend([column] if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable) else column)
+    if len(flat) == 1:
+        return _plugin.as_expr(flat[0], role)
+    names: list[str] = []
+    for column in flat:
+        known = {column} if isinstance(column, str) else None
+        if isinstance(column, pl.Expr):
+            known = _plugin.bare_names([column])
+        if not known:
+            msg = f"{function}: of several columns each is a name or pl.col(name): call once for each other expression"
+            raise TypeError(msg)
+        names.extend(known)
+    if not names:
+        msg = f"{function}: there are no columns"
+        raise ValueError(msg)
+    return pl.col(names)
 
 
 def features(problems: Problems, target: IntoColumn, columns: tuple[IntoColumns, ...]) -> list[pl.Expr]:
@@ -273,10 +320,12 @@ class Training:
         return {name: value for name, value in found.items() if value is not None}
 
     def _verbose(self) -> int | None:
-        if not isinstance(self.verbose, bool | int):
+        every = int(self.verbose) if isinstance(self.verbose, bool) else whole(self.verbose)
+        if every is None:
             msg = f"parameter `verbose`: {self.verbose!r} is no number of rounds, of every how many a line is written"
             raise TypeError(msg)
-        return min(int(self.verbose), 2**31) if self.verbose > 0 else None
+        # Of LightGBM's users -1 is silence.
+        return min(every, 2**31) if every > 0 else None
 
     def _collective(self) -> dict[str, object]:
         if not isinstance(self.collective, Collective):
@@ -285,9 +334,9 @@ class Training:
         return self.collective._kwargs()
 
     def _snapshot(self) -> tuple[str, int] | None:
-        every = self.snapshot_every
-        if isinstance(every, bool) or not isinstance(every, int):
-            msg = f"parameter `snapshot_every`: {every!r} is no number of rounds, trees or passes"
+        every = whole(self.snapshot_every)
+        if every is None:
+            msg = f"parameter `snapshot_every`: {self.snapshot_every!r} is no number of rounds, trees or passes"
             raise TypeError(msg)
         if not 1 <= every <= _MOST_ROUNDS:
             msg = f"parameter `snapshot_every`: {every} is not between 1 and 1,000,000"
@@ -298,7 +347,11 @@ class Training:
             msg = f"parameter `snapshot`: {type(self.snapshot).__name__} is no path of a file"
             raise TypeError(msg)
         # Wherever the query runs, it is this file.
-        return os.path.abspath(os.fspath(self.snapshot)), every
+        path = os.path.abspath(os.fspath(self.snapshot))
+        # Of a collective's processes one writes the file.
+        if not isinstance(self.collective, Collective) or self.collective.rank == 0:
+            _check_can_write(path)
+        return path, every
 
     def models(self) -> list[pl.Expr]:
         """The model whose trees come first, as an expression, where there is one."""
@@ -318,6 +371,18 @@ class Training:
 
 
 _MOST_ROUNDS = 1_000_000
+
+
+def _check_can_write(path: str) -> None:
+    """That a snapshot can be written there, which is found out before the first rounds are."""
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        msg = f"parameter `snapshot`: there is no folder {folder}, where the file is to be"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        msg = f"parameter `snapshot`: the folder {folder}, where the file is to be, can't be written to"
+    else:
+        return
+    raise ValueError(msg)
 
 
 def computed(function: str, call: str, names: list[str], columns: list[str]) -> str:

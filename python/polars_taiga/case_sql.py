@@ -29,14 +29,27 @@ def to_sql(
     dialect: str,
     table: str,
     *,
-    keep: Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     columns: Mapping[str, str] | None = None,
     max_length: int = 1_000_000,
 ) -> str:
     """Write a model as a SELECT statement; see `Model.to_sql`."""
     found = ensemble_of("to_sql", model, linear_leaves=True)
-    writer = _Writer(dialect, found, dict(columns or {}), list(keep), max_length)
+    writer = _Writer(dialect, found, dict(columns or {}), _names(keep), max_length)
     return writer.statement(table)
+
+
+def _names(keep: str | Sequence[str]) -> list[str]:
+    """The columns to keep; a string is one name."""
+    names = [keep] if isinstance(keep, str) else list(keep)
+    for i, name in enumerate(names):
+        if not isinstance(name, str):
+            msg = f"to_sql: keep: {name!r} is not a column's name"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        if name in names[:i]:
+            msg = f"to_sql: keep: `{name}` stands there twice"
+            raise ValueError(msg)
+    return names
 
 
 class _Writer:
@@ -67,11 +80,28 @@ class _Writer:
     def statement(self, table: str) -> str:
         used = self._used()
         inputs = {self._column(i): self._input(self.found.columns[i]) for i in used}
-        name = self.exp.to_table(table, dialect=self.dialect).sql(dialect=self.dialect)
+        name = self._table(table)
         text = self._select({**self._kept(), **inputs} or {f"{self.prefix}x": "1"}, name)
         if isinstance(self.found, Linear):
             return self._predictions(self._stage(text, self._linear(), {}))
         return self._predictions(self._trees(text, self.found, list(inputs)))
+
+    def _table(self, table: str) -> str:
+        if not isinstance(table, str):
+            msg = f"to_sql: table: {table!r} is not a table's name"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        wrong = needed("to_sql", "sqlglot.errors", "sql").SqlglotError
+        try:
+            text: str = (
+                self.exp.to_table(table, dialect=self.dialect).sql(dialect=self.dialect) if table.strip() else ""
+            )
+        except wrong as error:
+            msg = f"to_sql: table: {table!r} can't be read as a table in SQL: {error}"
+            raise ValueError(msg) from None
+        if not text:
+            msg = f"to_sql: table: {table!r} is no table's name"
+            raise ValueError(msg)
+        return text
 
     def _kept(self) -> dict[str, str]:
         return {self._name(name): self._name(name) for name in self.keep}
@@ -302,6 +332,10 @@ class _Writer:
         if isinstance(found, Ensemble) and found.is_mean and fields is None and outputs == 2:
             values = values[1:]  # of two shares the second is the prediction
         names = ["prediction"] if fields is None else [f"prediction_{name}" for name in fields]
+        for name in self.keep:
+            if name in names or self._name(name) in predicted:
+                msg = f"to_sql: keep: `{name}` is what a column of the statement is called, and would stand there twice"
+                raise ValueError(msg)
         items = {self._name(name): value for name, value in zip(names, values, strict=True)}
         # The class was chosen by raw scores, in the stage before.
         return self._stage(text, {**items, **{name: name for name in predicted}}, {})

@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin, _taiga
-from polars_taiga._fit import Problems, checked_on_error, marked, part, plain
+from polars_taiga._fit import Problems, checked_on_error, each, marked, part, plain
 from polars_taiga._fit import computed as computed_error
 from polars_taiga._fit import label as label_text
 from polars_taiga.device import checked, checked_several, cpu_alone
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 EncodingKind = Literal["ordered", "kfold", "loo", "full"]
-IntoCategories: TypeAlias = "str | pl.Expr | Iterable[str]"
+IntoCategories: TypeAlias = "str | pl.Expr | Iterable[str | pl.Expr]"
 """A column's name, an expression, a selector, or a list of names."""
 
 
@@ -55,20 +55,6 @@ class TargetEncodeParams(EncoderParams, total=False):
     order_by: IntoColumn | None
     folds: int | IntoColumn
     seed: int
-
-
-def _categories(*columns: object) -> pl.Expr:
-    """Names, an expression or a selector as the one expression that Polars expands, column by column."""
-    flat: list[object] = []
-    for column in columns:
-        flat.extend([column] if isinstance(column, str | pl.Expr) or not isinstance(column, Iterable) else column)
-    if len(flat) == 1:
-        return _plugin.as_expr(flat[0], "a category")
-    names = [name for name in flat if isinstance(name, str)]
-    if not names or len(names) < len(flat):
-        msg = "several categories are names, or one selector; call once for each expression"
-        raise TypeError(msg)
-    return pl.col(names)
 
 
 def _classes(classes: Iterable[object] | None) -> list[str] | None:
@@ -211,7 +197,7 @@ def target_encode(
         folds=folds if fold_column is None else None,
         seed=seed,
     )
-    args = [_categories(cat), _plugin.as_expr(target, "the target")]
+    args = [each("target_encode", "a category", cat), _plugin.as_expr(target, "the target")]
     if weight is not None:
         args.append(_plugin.as_expr(weight, "weight"))
     if order_by is not None:
@@ -350,13 +336,13 @@ def encode(
         if computed and not cats:
             raise ValueError(computed_error("encode", "one by one, as in tg.encode(encoder", computed, computed[:1]))
         expr = encoder._literal()
-        column = _categories(*cats) if cats else cs.by_name(*encoder.features)
+        column = each("encode", "a category", *cats) if cats else cs.by_name(*encoder.features)
     else:
         if not cats:
             msg = "encode: with an encoder that is an expression name the columns: tg.encode('encoder', 'a')"
             raise ValueError(msg)
         expr = _plugin.as_expr(encoder, "the encoder")
-        column = _categories(*cats)
+        column = each("encode", "a category", *cats)
         if isinstance(dtype, pl.Struct) and all(field.dtype == pl.Float64 for field in dtype.fields):
             classes = [field.name for field in dtype.fields]
         elif dtype is not None and dtype != pl.Float64:
@@ -367,7 +353,7 @@ def encode(
 
 
 def _evidence_args(
-    cat: IntoCategories, target: IntoColumn, smoothing: float, weight: IntoColumn | None
+    function: str, cat: IntoCategories, target: IntoColumn, smoothing: float, weight: IntoColumn | None
 ) -> tuple[list[pl.Expr], dict[str, Any]]:
     smoothing = plain("smoothing", smoothing)  # type: ignore[assignment]
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float):
@@ -376,7 +362,7 @@ def _evidence_args(
     if smoothing < 0:
         msg = f"parameter `smoothing`: {smoothing} is not zero or a positive number"
         raise ValueError(msg)
-    args = [_categories(cat), _plugin.as_expr(target, "the target")]
+    args = [each(function, "a category", cat), _plugin.as_expr(target, "the target")]
     if weight is not None:
         args.append(_plugin.as_expr(weight, "weight"))
     return args, {"smoothing": float(smoothing), "weight": weight is not None}
@@ -421,7 +407,7 @@ def woe(
     [0.693, 0.693, -0.916, -0.916]
     """
     cpu_alone("woe", device)
-    args, kwargs = _evidence_args(cat, target, smoothing, weight)
+    args, kwargs = _evidence_args("woe", cat, target, smoothing, weight)
     return _plugin.per_column("woe", args, kwargs)
 
 
@@ -447,7 +433,7 @@ def information_value(
     0.604
     """
     cpu_alone("information_value", device)
-    args, kwargs = _evidence_args(cat, target, smoothing, weight)
+    args, kwargs = _evidence_args("information_value", cat, target, smoothing, weight)
     return _plugin.scalar("information_value", args, kwargs)
 
 
@@ -472,7 +458,7 @@ def count_encode(cat: IntoCategories, *, normalize: bool = False, device: str = 
     [2, 1, 2]
     """
     cpu_alone("count_encode", device)
-    return _plugin.per_column("count_encode", [_categories(cat)], {"normalize": bool(normalize)})
+    return _plugin.per_column("count_encode", [each("count_encode", "a category", cat)], {"normalize": bool(normalize)})
 
 
 def combine(*cats: IntoColumns, device: str = "auto") -> pl.Expr:

@@ -86,9 +86,9 @@ def fit_forest(
         every split learns the side they go to.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
-        not there (`Model.rows` counts it all the same). A factor common to all weights changes
-        nothing; weights below 2^-31 of the largest (2^-30 with more than a billion draws) count as
-        that. (scikit-learn: `sample_weight`.)
+        not there (`Model.rows` counts it all the same). A factor common to all weights that is a power
+        of two changes nothing, any other moves them by their rounding alone; weights below 2^-31 of the
+        largest (2^-30 with more than a billion draws) count as that. (scikit-learn: `sample_weight`.)
     row_key
         As in `fit_gbdt`. `Model.oob_predictions` then come in the order of the keys (`tg.row_key_order`).
     on_error
@@ -110,7 +110,7 @@ def fit_forest(
     metadata
         What is to be said of the model: JSON values by name, kept in its bytes (`Model.metadata`).
     trees
-        The number of trees, 1 to 100,000; default 100. (scikit-learn: `n_estimators`.)
+        The number of trees, 1 to 1,000,000; default 100. (scikit-learn: `n_estimators`.)
     criterion
         What a split lessens: `"gini"` or `"entropy"` for classes, `"squared_error"` or `"poisson"`
         (half the Poisson deviance; targets not negative) for numbers. Default `"auto"`: gini, or

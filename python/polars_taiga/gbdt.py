@@ -226,7 +226,8 @@ def fit_gbdt(
         Names, expressions, selectors, lists of these, or one struct of them: integers, floats,
         Boolean, Decimal and temporal types. Where no feature has two values the trees are single
         leaves, and predictions the mean. Null and NaN are the same: missing. Missing values
-        have a bin of their own, and every split learns the side they go to.
+        have a bin of their own, and every split learns the side they go to. Datetimes are instants: those of a column
+        with a time zone by UTC, and those of one without as if they were UTC, at the fit and at predictions alike.
         String, Categorical and Enum columns are categories as they are, and so are the integer and
         Boolean columns that `categorical` names; null is a category of its own, and `predict` takes
         what it has not seen for a category without any rows.
@@ -316,7 +317,8 @@ def fit_gbdt(
         and stays when the fit is done. With a digest of all that was read of the rows and of the parameters, but for
         `rounds` (a longer fit goes on from it too): with others it is an error, and whoever wants to begin anew deletes
         it. It is about as large as the model and 4 bytes for each score of each row (under `"ctr"`, of each
-        permutation). Of one fit: those of groups have no file each. (CatBoost: `snapshot_file`.)
+        permutation). Its folder must be there: that is looked at when the function is called. Of one fit: those of
+        groups have no file each. (CatBoost: `snapshot_file`.)
     snapshot_every
         Every how many rounds the file is written; default 100.
     callback
@@ -432,8 +434,10 @@ def fit_gbdt(
         were best, in proportion to the rows. (Of fewer than 10,000 rows one fifth after another is hidden until 2,000
         have been (a row counts once for each output), and the geometric mean of the numbers taken. Where the hidden
         rows are less than a fiftieth, the trees without them stay.) `Model.params` tells the number, and a fit that is
-        given it makes the same model. With `early_stopping` the rows of `eval` decide instead. 100 for fewer than 50
-        rows, a loss of one's own, the losses of ranking and of survival, and with `init_model` or `snapshot`.
+        given it, and of fewer than 5,000 rows `learning_rate=model.params["learning_rate"]` too, makes the same model
+        (of several classes it is given `multi_strategy` besides). With `early_stopping` the rows of `eval` decide
+        instead. 100 for fewer than 50 rows, a loss of one's own, the losses of ranking and of survival, and with
+        `init_model` or `snapshot`.
         (`docs/defaults.md`; XGBoost: `n_estimators`; LightGBM: `num_iterations`; CatBoost: `iterations`.)
     learning_rate
         What each leaf's value is multiplied by, positive; default 0.1. Where `rounds` are not given either, less on
@@ -633,9 +637,11 @@ def fit_gbdt(
         to `l2` (default 10), and the largest number of categories on the smaller side (default
         32). (LightGBM: the same names.)
     class_weight
-        `"balanced"`: rows of a class weigh `rows / (classes * rows of the class)`; or a dict of a
-        weight for each label. Default: all weigh 1. (CatBoost: `auto_class_weights`,
-        `class_weights`; scikit-learn: the same name.)
+        `"balanced"`: rows of a class weigh `rows / (classes * rows of the class)`, where rows are counted, those of
+        weight 0 not, and `weight` plays no other part; or a dict of a weight for each label. Either is a factor of the
+        row's `weight`. Default: all weigh 1. Held-out rows have it too: what is measured on them (`Model.history`,
+        `callback`, `early_stopping`) is weighed by it, and `tg.score`, `tg.cross_validate` and `tg.metrics` know
+        nothing of it. (CatBoost: `auto_class_weights`, `class_weights`; scikit-learn: the same name.)
     positive
         Of two classes, the label whose probability is predicted, in its own type; it is then the last of
         `Model.classes`. Default: the last one as they stand, see `target`. (scikit-learn: `pos_label`.)
@@ -794,8 +800,16 @@ class GbdtCall:
         if isinstance(metrics, CustomMetric):
             params = {**params, "metric": metrics._formulas()}
         elif isinstance(metrics, list | tuple):
+            wrong = [one for one in metrics if one is None or isinstance(one, list | tuple)]
+            for one in wrong[:1]:
+                text = f"parameter `metric`: {one!r} is neither a metric's name nor one that tg.metric makes"
+                self.problems.found.append((True, text))
             several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
-            params = {**params, "metric": several}
+            params = {**params, "metric": None if wrong else several}
+        if isinstance(params.get("ctr"), str):
+            text = f"parameter `ctr`: it is a list of statistics, ctr=[{params['ctr']!r}]"
+            self.problems.found.append((True, text))
+            params = {**params, "ctr": None}
         return self.selected.out_of(self.problems, params)
 
     def json(self, named: Mapping[str, object]) -> str:

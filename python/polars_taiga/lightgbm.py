@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
 from polars_taiga._ensemble import Above, Ensemble, Tree, numbers_of
+from polars_taiga._node_sums import Seen, means, seen_by, sums, with_traces
 from polars_taiga._optional import needed
 
 if TYPE_CHECKING:
@@ -18,20 +20,25 @@ __all__ = ["to_lightgbm"]
 # Bits of `decision_type`: missing values go left, and NaN is missing.
 _LEFT, _NAN = 2, 8
 
+# What a tree's counts may add up to, and what they do where they are no numbers of rows: LightGBM's have 31 bits.
+_MOST_COUNTS, _SCALED_COUNTS = 2**31 - 1, 2**30
+
 
 def to_lightgbm(model: Model) -> Any:
     """Make a booster of LightGBM; see `Model.to_lightgbm`."""
     lightgbm = needed("to_lightgbm", "lightgbm", "lightgbm")
-    return lightgbm.Booster(model_str=_text(numbers_of("to_lightgbm", "LightGBM", model, linear_leaves=True)))
+    found = numbers_of("to_lightgbm", "LightGBM", model, linear_leaves=True)
+    return lightgbm.Booster(model_str=_text(model, found))
 
 
-def _text(found: Ensemble) -> str:
+def _text(model: Model, found: Ensemble) -> str:
     """The file of a booster."""
     # Of a forest's two shares the second is what is predicted.
     chosen = [1] if found.is_mean and found.outputs == 2 else list(range(found.outputs))
+    seen = seen_by(model, len(chosen))
     trees = [
-        _tree(tree, place, found.start[output], found.scale, is_first=number < found.outputs)
-        for number, tree in enumerate(found.trees)
+        _tree(tree, of, place, found.start[output], found.scale, is_first=number < found.outputs)
+        for number, (tree, of) in enumerate(zip(found.trees, seen, strict=True))
         for place, output in enumerate(tree.outputs)
         if output in chosen
     ]
@@ -71,11 +78,25 @@ def _objective(found: Ensemble, outputs: int) -> str | None:
     return None if found.is_mean or outputs > 1 else "regression"
 
 
-def _tree(tree: Tree, place: int, start: float, scale: float, *, is_first: bool) -> str:
+def _counts(tree: Tree, counts: Sequence[float]) -> list[int]:
+    """Counts of leaves as LightGBM has them: integers, none of them zero where it explains. They are numbers of rows,
+    but in a tree with a leaf that no row came to, or that knows weights alone, these times a power of two: beside them
+    what such a leaf has is next to nothing.
+    """
+    total = sum(counts)
+    if total <= _MOST_COUNTS and all(count >= 1 and count.is_integer() for count in counts):
+        return [int(count) for count in counts]
+    exponent = math.floor(math.log2(_SCALED_COUNTS) - math.log2(total)) if total > 0 else 0
+    scaled = [float(round(math.ldexp(count, exponent))) for count in counts]
+    return [int(count) for count in with_traces(tree, scaled, 1.0)]
+
+
+def _tree(tree: Tree, seen: Seen, place: int, start: float, scale: float, *, is_first: bool) -> str:
     """A tree's lines. The first one of an output has where its scores start in its leaves, as LightGBM's own."""
     leaves = [leaf[place] * scale + (start if is_first else 0.0) for leaf in tree.leaves]
     tests = [node.test for node in tree.nodes]
     own = [test for test in tests if isinstance(test, Above)]
+    counts = _counts(tree, seen.counts)
     of_linear: dict[str, list[float]] = {}
     if tree.linear:
         functions = [tree.linear.get(i) for i in range(len(leaves))]
@@ -90,21 +111,21 @@ def _tree(tree: Tree, place: int, start: float, scale: float, *, is_first: bool)
             "leaf_features": [column for column, _ in terms],
             "leaf_coeff": [coefficient * scale for _, coefficient in terms],
         }
-    lines: dict[str, list[float]] = {
+    lines: dict[str, Sequence[float]] = {
         "num_leaves": [len(leaves)],
         "num_cat": [0],
         "split_feature": [test.column for test in own],
-        "split_gain": [0] * len(own),
+        "split_gain": seen.gains,
         "threshold": [test.border for test in own],
         "decision_type": [_NAN + _LEFT * test.missing_left for test in own],
         "left_child": [node.left for node in tree.nodes],
         "right_child": [node.right for node in tree.nodes],
         "leaf_value": leaves,
-        "leaf_weight": [0] * len(leaves),
-        "leaf_count": [0] * len(leaves),
-        "internal_value": [0] * len(own),
-        "internal_weight": [0] * len(own),
-        "internal_count": [0] * len(own),
+        "leaf_weight": seen.weights,
+        "leaf_count": counts,
+        "internal_value": means(tree, leaves, seen.weights),
+        "internal_weight": sums(tree, seen.weights),
+        "internal_count": [int(count) for count in sums(tree, counts)],
         "is_linear": [int(bool(tree.linear))],
         **of_linear,
         "shrinkage": [1],

@@ -232,6 +232,10 @@ def linear_call(
         text = "fit_sparse_lr: there are no features; name the column of lists, `indices`, or columns, `dense`"
         problems.found.append((False, text))
     held_out = roles["eval"] is not None
+    several = params.get("metric")
+    if isinstance(several, list | tuple):
+        problems.found.append((True, f"parameter `metric`: it is one here, and not {list(several)!r}"))
+        params = {**params, "metric": None}
     text = _fit.params_json(problems, params, LinearParams, lambda json: _taiga.linear_problems(json, held_out))
     return _fit.call(
         problems,

@@ -9,7 +9,7 @@ import polars as pl
 
 from polars_taiga import _plugin
 from polars_taiga._batches import BatchesCall
-from polars_taiga._fit import Training
+from polars_taiga._fit import Training, whole
 from polars_taiga._signature import shows
 from polars_taiga._taiga import __version__
 from polars_taiga.by_group import fit_gbdt_by
@@ -345,6 +345,12 @@ class TaigaExpr:
         return combine(self._expr, *cats)
 
 
+def _plain(batches: Batches) -> Batches:
+    """A number of rows of NumPy as Python's, anything else as it is."""
+    number = whole(batches)
+    return batches if number is None else number
+
+
 def _collected(frame: pl.LazyFrame, expr: pl.Expr, engine: Engine) -> pl.Series:
     """What an expression over a frame gives."""
     with _plugin.errors():
@@ -388,7 +394,7 @@ class _Fits:
         self, call: tuple[Call, dict[str, Any]], expr: pl.Expr, batches: Batches, engine: Engine
     ) -> pl.Series:
         """What an expression of folds gives, or the same call of a frame that is read in batches."""
-        given = BatchesCall(call[0], batches, None, call[1])
+        given = BatchesCall(call[0], _plain(batches), None, call[1])
         may = self._may_be_in_batches(given.batches)
         done, value = given.fit(self._lazy(), engine) if may else (False, None)
         return pl.Series(value) if done else self._column(expr, engine)
@@ -580,7 +586,7 @@ class _Fits:
         call = fit_call(
             target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
         )
-        return self._fitted_in(BatchesCall(call, batches, spill), engine)
+        return self._fitted_in(BatchesCall(call, _plain(batches), spill), engine)
 
     @overload
     def fit_forest(
@@ -645,7 +651,7 @@ class _Fits:
         call = forest_call(
             target, features, roles, params, training=training, progress=progress, on_error=on_error, metadata=metadata
         )
-        return self._fitted_in(BatchesCall(call, batches, None), engine)
+        return self._fitted_in(BatchesCall(call, _plain(batches), None), engine)
 
     @overload
     def fit_sparse_lr(
@@ -739,7 +745,7 @@ class _Fits:
             on_error=on_error,
             metadata=metadata,
         )
-        return self._fitted_in(BatchesCall(call, batches, spill), engine)
+        return self._fitted_in(BatchesCall(call, _plain(batches), spill), engine)
 
     @overload
     def fit_target_encoder(

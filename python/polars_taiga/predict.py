@@ -124,7 +124,10 @@ def _spec_of_model(model: Model, output: Output, dtype: DataType | DataTypeClass
     """What the plugin must know of an output of a model before it sees it."""
     names = model._inner.fields(output not in ("auto", "staged"))
     if output == "class" and model.classes is None:
-        msg = f'predict: output="class": the model of `{model.target}` is a regression and has no classes'
+        what = "is a regression and has no classes"
+        if model.loss == "multilabel":
+            what = 'has no classes but labels, any of which a row may have: output="auto" gives the probability of each'
+        msg = f'predict: output="class": the model of `{model.target}` {what}'
         raise ValueError(msg)
     learner = model._inner.learner()
     lacks = _LACKS.get((learner, output))

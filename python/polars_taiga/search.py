@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
@@ -46,21 +46,26 @@ def search(
     `border_method` among them) and one division into folds; fits run side by side where one can't keep all threads
     busy. The same call gives the same trials and the same values, whatever the threads and the device.
 
-    Each struct has `trial` (UInt32), `params` (String: what was drawn, as JSON), `rung` and `rounds` (UInt32), `mean`
-    and `std` of the metric over the folds (Float64), and `folds` (its values, a list). Best first: those that got
-    furthest, by their means. `df.taiga.search` gives it as a DataFrame with a column for each parameter. The
-    expression's name is `search`.
+    Each struct has `trial` (UInt32), `params` (String: what was drawn, as JSON), `rung` and `rounds` (UInt32: how many
+    the trial was given there), `mean` and `std` of the metric over the folds (Float64), and `folds` (its values, a
+    list). Best first: those that got furthest, by their means. The expression's name is `search`.
+
+    `df.taiga.search` gives it as a DataFrame with a column for each parameter, of JSON text where values are of several
+    types (`16` and `{"b": 4}`). Where `space` has `rounds` that column is the parameter, and the rounds that a trial
+    was given are `rung_rounds`.
 
     Parameters
     ----------
     target, features
         As in `fit_gbdt`.
     space
-        By parameter of `fit_gbdt`, what it may be: a list of values; `(low, high)`, evenly drawn, whole numbers where
-        both are; `(low, high, "log")`, evenly in its logarithm; or an object with `rvs(random_state=)`, as SciPy's
-        distributions.
+        By parameter of `fit_gbdt`, what it may be: a list of values (or a range, an array, a Series, a tuple of any
+        others than two numbers); `(low, high)`, evenly drawn, whole numbers where both are; `(low, high, "log")`,
+        evenly in its logarithm; or an object with `rvs(random_state=)`, as SciPy's distributions. None of them is given
+        beside it.
     trials
-        How many are drawn (by `seed`). Without it, where all are lists, each combination once.
+        How many are drawn (by `seed`). Where all are lists no combination is drawn twice; of fewer combinations, and
+        without `trials`, each is tried once.
     halving
         Of so many trials one goes on to so many times the rounds, until one has all; default: all have all. 3, say: 27
         trials begin with a 27th of `rounds`, 9 go on with a 9th. The last rung's trials are fitted with all.
@@ -112,6 +117,10 @@ def search_call(
     drawn: list[dict[str, Any]] = []
     with problems.collect():
         drawn = draw(space, trials, own.division.seed)
+        for name in space:
+            if params.get(name) is not None:
+                msg = f"parameter `{name}`: it is among the parameters of `space`, and given besides: say it once"
+                raise ValueError(msg)
     texts = []
     for number, trial in enumerate(drawn):
         # Of many trials with the same fault the first says it.
@@ -119,9 +128,11 @@ def search_call(
             texts.append(own.call.json({**own.named, **trial}))
             problems.found = [(kind, f"trial {number}: {text}") for kind, text in problems.found]
     with problems.collect():
-        if halving is not None and (isinstance(halving, bool) or not isinstance(halving, int) or halving < 2):
+        factor = _fit.whole(halving)
+        if halving is not None and (factor is None or factor < 2):
             msg = f"parameter `halving`: {halving!r} is no number from 2 on: of so many trials one goes on"
             raise ValueError(msg)
+        halving = factor
     measured = own.measured(metric)
     fit, more = own.fit("{}")
     told = [json.dumps({name: _fit.plain(name, value) for name, value in trial.items()}) for trial in drawn]
@@ -137,31 +148,72 @@ def draw(space: Space, trials: int | None, seed: int) -> list[dict[str, Any]]:
         if name not in GbdtParams.__annotations__ or name in ("loss", "metric", "n_threads", "device"):
             msg = f"parameter `space`: `{name}` is no parameter that a search can vary"
             raise ValueError(msg)
+    spread = {name: _spread(name, values) for name, values in space.items()}
+    lists = {name: values for name, values in spread.items() if isinstance(values, list)}
+    count = math.prod(len(values) for values in lists.values()) if len(lists) == len(spread) else None
     if trials is None:
-        lists = {name: values for name, values in space.items() if isinstance(values, list)}
-        if len(lists) < len(space):
+        if count is None:
             name = next(name for name in space if name not in lists)
             msg = f"parameter `trials`: say how many, since `{name}` is no list of values"
             raise ValueError(msg)
-        count = math.prod(len(values) for values in lists.values())
         if not 1 <= count <= _MOST_TRIALS:
             text = f"there are {count} combinations, and not between 1 and {_MOST_TRIALS:,}"
             msg = f"parameter `space`: {text}: say `trials`"
             raise ValueError(msg)
-        return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
-    if isinstance(trials, bool) or not isinstance(trials, int) or not 1 <= trials <= _MOST_TRIALS:
+        return _combinations(lists)
+    number = _fit.whole(trials)
+    if number is None or not 1 <= number <= _MOST_TRIALS:
         msg = f"parameter `trials`: {trials!r} is no number between 1 and {_MOST_TRIALS:,}"
         raise ValueError(msg)
     # Each parameter has a stream of its own, so that one more changes no other's values.
-    draws = {name: _draws(name, values, random.Random(f"{seed} {name}")) for name, values in space.items()}
-    return [{name: next(values) for name, values in draws.items()} for _ in range(trials)]
+    sources = {name: random.Random(f"{seed} {name}") for name in spread}
+    if count is None or count == 0:
+        draws = {name: _draw_of(name, values, sources[name]) for name, values in spread.items()}
+        return [{name: one() for name, one in draws.items()} for _ in range(number)]
+    if number > count:
+        return _combinations(lists)
+    places: dict[tuple[int, ...], None] = {}
+    while len(places) < number:
+        places[tuple(sources[name].choice(range(len(values))) for name, values in lists.items())] = None
+    return [{name: values[at] for (name, values), at in zip(lists.items(), own, strict=True)} for own in places]
 
 
-def _draws(name: str, values: Any, source: random.Random) -> Iterator[Any]:
-    """Values of one parameter."""
-    one = _draw_of(name, values, source)
-    while True:
-        yield one()
+def _combinations(lists: Mapping[str, list[Any]]) -> list[dict[str, Any]]:
+    """Each combination of values once."""
+    return [dict(zip(lists, values, strict=True)) for values in itertools.product(*lists.values())]
+
+
+def _spread(name: str, values: Any) -> Any:
+    """What a parameter may be: a list, whatever its values came in, or what else they are drawn of."""
+    if isinstance(values, tuple):
+        own = tuple(_number(value) for value in values)
+        values = own if _is_range(own) else list(values)
+    elif isinstance(values, range | pl.Series):
+        values = list(values)
+    elif hasattr(values, "tolist") and not hasattr(values, "rvs"):
+        values = values.tolist()
+    if name == "categorical" and isinstance(values, list):
+        # As in `fit_gbdt`, one name is a list of it.
+        values = [[value] if isinstance(value, str) else value for value in values]
+    elif name == "ctr" and isinstance(values, list):
+        for value in values:
+            if isinstance(value, str):
+                msg = f"parameter `space`: a value of `ctr` is a list of statistics, [{value!r}]"
+                raise TypeError(msg)
+    return values
+
+
+def _number(value: Any) -> Any:
+    """A number of NumPy as Python's, anything else as it is."""
+    return (
+        value.item() if hasattr(value, "dtype") and hasattr(value, "item") and not hasattr(value, "__len__") else value
+    )
+
+
+def _is_range(values: tuple[Any, ...]) -> bool:
+    """Whether a tuple is `(low, high)` or `(low, high, "log")`, and no list of values."""
+    is_pair = len(values) == 2 or (len(values) == 3 and isinstance(values[2], str) and values[2] == "log")
+    return is_pair and all(isinstance(x, int | float) and not isinstance(x, bool) for x in values[:2])
 
 
 def _draw_of(name: str, values: Any, source: random.Random) -> Callable[[], Any]:
@@ -169,13 +221,11 @@ def _draw_of(name: str, values: Any, source: random.Random) -> Callable[[], Any]
         return lambda: _fit.plain(name, values.rvs(random_state=source.getrandbits(32)))
     if isinstance(values, list) and values:
         return lambda: source.choice(values)
-    numbers = values[:2] if isinstance(values, tuple) else ()
-    is_range = len(numbers) == 2 and all(isinstance(x, int | float) and not isinstance(x, bool) for x in numbers)
-    if not is_range or not numbers[0] <= numbers[1] or values[2:] not in ((), ("log",)):
+    if not isinstance(values, tuple) or not values[0] <= values[1]:
         others = 'a list, (low, high), (low, high, "log") or a distribution'
         msg = f"parameter `space`: `{name}` is {values!r}, and not {others}"
         raise ValueError(msg)
-    low, high = numbers
+    low, high = values[:2]
     whole = isinstance(low, int) and isinstance(high, int)
     if values[2:]:
         if low <= 0:
@@ -192,5 +242,20 @@ def _draw_of(name: str, values: Any, source: random.Random) -> Callable[[], Any]
 def as_frame(found: pl.DataFrame) -> pl.DataFrame:
     """The trials of `search` with a column for each parameter that was drawn."""
     drawn = [json.loads(text) for text in found["params"]]
-    columns = {name: pl.Series(name, [trial[name] for trial in drawn], strict=False) for name in (drawn or [{}])[0]}
-    return found.select("trial", *columns.values(), pl.exclude("trial", "params"))
+    columns = {name: _column(name, [trial[name] for trial in drawn]) for name in (drawn or [{}])[0]}
+    given = pl.col("rounds").alias("rung_rounds") if "rounds" in columns else pl.col("rounds")
+    return found.select("trial", *columns.values(), "rung", given, pl.exclude("trial", "params", "rung", "rounds"))
+
+
+def _column(name: str, values: list[Any]) -> pl.Series:
+    """The values of a parameter, or their JSON where no column has all of them as they are."""
+    kinds = {float if isinstance(value, int) and not isinstance(value, bool) else type(value) for value in values}
+    if len(kinds - {type(None)}) < 2:
+        dtype = pl.Float64 if any(isinstance(value, float) for value in values) else None
+        try:
+            column = pl.Series(name, values, dtype=dtype, strict=False)
+            if column.to_list() == values:
+                return column
+        except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError):
+            pass
+    return pl.Series(name, [None if value is None else json.dumps(value) for value in values], dtype=pl.String)

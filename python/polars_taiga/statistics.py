@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
 
-from polars_taiga import _plugin, _taiga
+from polars_taiga import _fit, _plugin, _taiga
 from polars_taiga.device import checked_several
 
 if TYPE_CHECKING:
-    from polars_taiga._plugin import IntoColumn
+    from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["histogram", "histogram2d", "min_max"]
 
@@ -169,7 +169,12 @@ def _together(first: pl.Expr, *rest: pl.Expr) -> list[pl.Expr]:
     return [pl.struct([first, *(pl.struct(expr).alias(f"__taiga_{i}") for i, expr in enumerate(rest))])]
 
 
-def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
+def _columns(function: str, expr: IntoColumns) -> pl.Expr:
+    """One column or several as the one expression that Polars expands; data is none."""
+    return _plugin.as_expr(expr, "a column") if _plugin._is_data(expr) else _fit.each(function, "a column", expr)
+
+
+def min_max(expr: IntoColumns, *, device: str = "auto") -> pl.Expr:
     """The smallest and the largest value in one pass: `Struct{min, max}` of the column's own type.
 
     Null and NaN are ignored; where nothing is left, both are null. A zero has no sign.
@@ -177,7 +182,7 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     Parameters
     ----------
     expr
-        A column of integers, floats, Boolean, Decimal or a temporal type; several by a selector.
+        A column of integers, floats, Boolean, Decimal or a temporal type; several by a selector or a list of names.
     device
         Where it is computed: `"cpu"`, `"cuda"` or `"cuda:N"` (an NVIDIA GPU, an error where there is
         none), `"cuda:0,1"` or `"cuda:all"` (several, each with a share of the rows), or `"auto"`, the default, which
@@ -197,12 +202,12 @@ def min_max(expr: IntoColumn, *, device: str = "auto") -> pl.Expr:
     >>> pl.DataFrame({"x": [2, 7, None]}).select(tg.min_max("x")).item()
     {'min': 2, 'max': 7}
     """
-    column = _plugin.as_expr(expr, "a column")
+    column = _columns("min_max", expr)
     return _plugin.scalar("min_max", [column], {"name": _name(column), "device": checked_several(device)})
 
 
 def histogram(
-    expr: IntoColumn,
+    expr: IntoColumns,
     bins: Bins | None = None,
     *,
     range: Range | None = None,
@@ -219,8 +224,8 @@ def histogram(
     Parameters
     ----------
     expr
-        A column of integers, floats, Boolean, Decimal or a temporal type; several by a selector: a histogram for
-        each, under its name.
+        A column of integers, floats, Boolean, Decimal or a temporal type; several by a selector or a list of names: a
+        histogram for each, under its name.
     bins
         How many bins of equal width, 1 to 1,000,000; default 10. Or all edges, as NumPy takes them: a list (an array, a
         Series), ascending, at least two; equal and infinite ones are allowed, and there is no `range` then.
@@ -280,7 +285,7 @@ def histogram(
     """
     axis, moments = _axis(bins, range)
     _taiga.check_histogram_params(axis)
-    column = _plugin.as_expr(expr, "a column")
+    column = _columns("histogram", expr)
     args = [column] if weights is None else _together(column, _plugin.as_expr(weights, "weights"))
     params = {"axis": _params(axis), "density": _density(density)}
     kwargs = {

@@ -63,12 +63,16 @@ class Division:
         fold_by: IntoColumn | None,
         group: IntoColumn | None,
         seed: object,
+        *,
+        ranks: bool,
     ) -> None:
-        """Of what the call says; what is wrong with it is noted."""
+        """Of what the call says; what is wrong with it is noted. `ranks`: whether rows of a group are of one fold."""
         self.by, self.parts, self.column = "parts", 5, fold_by
-        self.seed = seed if isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**64 else 0
+        number = _fit.whole(seed)
+        self.seed = number if number is not None and 0 <= number < 2**64 else 0
         with problems.collect():
-            self.parts = _whole("n_folds", n_folds)
+            if n_folds is not None:
+                self.parts = _whole("n_folds", n_folds)
             if isinstance(folds, pl.Expr):
                 self.by, self.column = "column", folds
             elif folds == "group":
@@ -82,8 +86,15 @@ class Division:
                 self.by, self.column = "column", folds
             else:
                 self.parts, self.column = _whole("folds", folds), None
-            if fold_by is not None and self.by not in ("group", "time"):
+                if ranks and group is not None and fold_by is None:
+                    self.by, self.column = "group", group
+            by_name = isinstance(folds, str) and folds in ("group", "time")
+            if fold_by is not None and not by_name:
                 msg = f'parameter `fold_by`: it is for folds="group" and "time", not {folds!r}'
+                raise ValueError(msg)
+            if n_folds is not None and not by_name:
+                hint = f": folds={n_folds} makes so many" if isinstance(folds, int) else ""
+                msg = f'parameter `n_folds`: it is for folds="group" and "time", not {folds!r}{hint}'
                 raise ValueError(msg)
 
     def kwargs(self) -> dict[str, object]:
@@ -101,6 +112,30 @@ def _whole(name: str, value: object) -> int:
         msg = f"parameter `{name}`: {count} is not between 2 and 10,000"
         raise ValueError(msg)
     return int(count)
+
+
+def _ranks(params: Mapping[str, Any]) -> bool:
+    """Whether a loss or a metric of whole groups is asked for."""
+    loss, metric = params.get("loss"), params.get("metric")
+    several = metric if isinstance(metric, list | tuple) else [metric]
+    names = [one.split("@")[0] for one in several if isinstance(one, str)]
+    return (isinstance(loss, str) and loss in _RANKING_LOSSES) or any(name in _RANKING_METRICS for name in names)
+
+
+_HELD_OUT = "each fold is held out from its model; `folds` says what they are"
+_BASELINE = "predictions don't know it, and folds are measured by these; it is an argument of `fit_gbdt`"
+_ARGUMENT = "it is an argument of `fit_gbdt`, of a single fit"
+# Arguments of one fit, and others' names of them, which the engine takes for `fit_gbdt`'s.
+_OF_ONE_FIT = {
+    **dict.fromkeys(("eval", "eval_set", "eval_sets", "evals", "valid_sets", "validation_data"), _HELD_OUT),
+    **dict.fromkeys(("validation_fraction", "eval_fraction"), _HELD_OUT),
+    **dict.fromkeys(("baseline", "base_margin", "init_score"), _BASELINE),
+    **dict.fromkeys(("init_model", "snapshot", "snapshot_every", "callback", "callbacks"), _ARGUMENT),
+    **dict.fromkeys(("collective", "verbose"), _ARGUMENT),
+}
+
+_RANKING_LOSSES = ("lambdarank", "pairwise", "xendcg", "yetirank")
+_RANKING_METRICS = ("ndcg", "map", "mrr", "precision")
 
 
 class FoldsCall:
@@ -123,10 +158,17 @@ class FoldsCall:
             for role in ("weight", "group", "position", "event", "lower", "upper", "order_by", "row_key")
         }
         folds, fold_by = own.pop("folds", 5), own.pop("fold_by", None)
-        n_folds, self.progress = own.pop("n_folds", 5), own.pop("progress", None)
+        n_folds, self.progress = own.pop("n_folds", None), own.pop("progress", None)
+        told = [name for name in own if name in _OF_ONE_FIT]
+        for name in told:
+            own.pop(name)
         # Each fold is held out.
         self.call = GbdtCall(function, target, features, own, held_out=True)
-        self.division = Division(self.call.problems, folds, n_folds, fold_by, roles["group"], own.get("seed", 0))
+        self.division = Division(
+            self.call.problems, folds, n_folds, fold_by, roles["group"], own.get("seed", 0), ranks=_ranks(own)
+        )
+        for name in told:
+            self.call.problems.found.append((True, f"there is no parameter `{name}`: {_OF_ONE_FIT[name]}"))
         self.roles = {"target": target, **roles, "fold": self.division.column, **self.call.roles}
         self.metadata, self.on_error = metadata, on_error
         with self.call.problems.collect():
@@ -147,8 +189,8 @@ class FoldsCall:
         )
         return fit, {"division": self.division.kwargs()}
 
-    def measured(self, metric: Metrics | None) -> dict[str, list[str]]:
-        """The metrics that are measured, and the fields that they come in."""
+    def measured(self, metric: Metrics | None, fields: tuple[str, ...] = ()) -> dict[str, list[str]]:
+        """The metrics that are measured, and the fields that they come in, which are none of `fields`."""
         several = list(metric) if isinstance(metric, list | tuple) else [] if metric is None else [metric]
         names = [one.name if isinstance(one, CustomMetric) else str(one) for one in several] or ["score"]
         metrics: list[str] = []
@@ -156,6 +198,10 @@ class FoldsCall:
             if len(set(names)) < len(names):
                 msg = f"parameter `metric`: {', '.join(names)}: one of them is named twice"
                 raise ValueError(msg)
+            for name in names:
+                if name in fields:
+                    msg = f"parameter `metric`: {name!r} is the name of another field: give the metric one of its own"
+                    raise ValueError(msg)
             # What is wrong with one has been noted with the other parameters.
             if not self.call.problems.found:
                 metrics = [as_json(self.call.problems.function, one) for one in several]
@@ -187,17 +233,18 @@ def fit_folds(
         As in `fit_gbdt`.
     folds
         How rows are divided; default 5. A number: so many parts at random (by `seed`), each with its share of each
-        class. A column or an expression: rows of one value are one fold, numbered in the order of the values; null is
-        in no fold, and trained on in all. `"group"`: `n_folds` parts of about equal size, none of which divides a group
-        of `fold_by` (or of `group`). `"time"`: `n_folds + 1` blocks of rows in the order of `fold_by` (of the frame,
-        unless given); each but the first is predicted by the model of all blocks before it, and rows of one time stay
-        together. (scikit-learn: `StratifiedKFold` or `KFold`, `PredefinedSplit`, `GroupKFold`, `TimeSeriesSplit`.)
+        class; of losses and metrics that rank the rows of a `group`, so many parts of whole groups. A column or an
+        expression: rows of one value are one fold, numbered in the order of the values; null is in no fold, and trained
+        on in all. `"group"`: `n_folds` parts of about equal size, none of which divides a group of `fold_by` (or of
+        `group`). `"time"`: `n_folds + 1` blocks of rows in the order of `fold_by` (of the frame, unless given); each
+        but the first is predicted by the model of all blocks before it, and rows of one time stay together.
+        (scikit-learn: `StratifiedKFold` or `KFold`, `PredefinedSplit`, `GroupKFold`, `TimeSeriesSplit`.)
     n_folds
-        How many folds `"group"` and `"time"` make; default 5.
+        How many folds `"group"` and `"time"` make; default 5. An error beside any other `folds`.
     fold_by
         The column of the groups or of the times.
     weight, group, position, event, lower, upper, order_by
-        As in `fit_gbdt`. Losses by `group` want whole groups: `folds="group"`.
+        As in `fit_gbdt`. A column of `folds` that divides a `group` is no error, and `"time"` may divide one too.
     row_key
         As in `fit_gbdt`: which fold a row is in, and the models, then depend on the set of the rows alone. Each row
         gets its own model, in the order of the frame. `folds="time"` needs `fold_by`. The models have no receipt.
@@ -263,8 +310,9 @@ def cross_val_predict(
     target, features, on_error
         As in `fit_folds`.
     output, dtype
-        As in `predict` of a model that is an expression: of more than two classes, of labels and of several targets,
-        `dtype` says what is predicted, `pl.Struct({"a": pl.Float64, "b": pl.Float64, "c": pl.Float64})` say.
+        As in `predict` of a model that is an expression: of more than two classes, of labels, of several targets and of
+        several quantiles `dtype` says what is predicted, `pl.Struct({"a": pl.Float64, "b": pl.Float64, "c":
+        pl.Float64})` say. Of `loss="gaussian"` it is known: a struct of `mean` and `variance`.
     params
         Those of `fit_folds`: `folds`, `n_folds`, `fold_by`, `weight`, and `fit_gbdt`'s.
 
@@ -291,6 +339,8 @@ def cross_val_predict(
     """
     models = fit_folds(target, *features, on_error=on_error, **params).struct.field("model")
     device = first(params.get("device", "auto"))
+    if dtype is None and output == "auto" and params.get("loss") == "gaussian":
+        dtype = pl.Struct({"mean": pl.Float64, "variance": pl.Float64})
     return predict(models, *features, output=output, dtype=dtype, device=device)
 
 
@@ -316,7 +366,8 @@ def cross_validate(
     params
         Those of `fit_folds`: `folds`, `n_folds`, `fold_by`, `weight` (which weighs in the metric too), and
         `fit_gbdt`'s. `metric` is one or several, as in `score`, and fields are named so; default: that of the loss,
-        named `score`. Under `early_stopping` the first of them ends the fits.
+        named `score`. One of your own has none of the other fields' names. Under `early_stopping` the first of them
+        ends the fits.
 
     Raises
     ------
@@ -340,12 +391,15 @@ def cross_validate(
     return _plugin.scalar("cross_validate", fit.inputs(), {"fit": fit.kwargs, **more}).alias("cross_validation")
 
 
+_FIELDS = ("fold", "train_rows", "test_rows", "rounds", "model")
+
+
 def validation_call(
     target: IntoColumn, features: tuple[IntoColumns, ...], params: Mapping[str, Any], *, models: bool
 ) -> tuple[_fit.Call, dict[str, Any]]:
     """What `cross_validate` reads, and what the plugin is told besides; what is wrong with it is raised."""
     own = FoldsCall("cross_validate", target, features, params)
     text = own.call.json(own.named)
-    measured = own.measured(params.get("metric"))
+    measured = own.measured(params.get("metric"), _FIELDS if models else _FIELDS[:-1])
     fit, more = own.fit(text)
     return fit, {**more, "measured": measured, "models": bool(models)}

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from polars_taiga._ensemble import Above, Ensemble, Tree, numbers_of, rounded_down
+from polars_taiga._node_sums import MOST, Seen, means, seen_by, sums, with_traces
 from polars_taiga._optional import needed
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ __all__ = ["to_xgboost"]
 # What a leaf and the root have in the place of what they have not.
 _NO_CHILD, _NO_PARENT = -1, 2**31 - 1
 
+# The share of a tree's rows that a leaf without any has, for what divides by it.
+_TRACE = 2.0**-40
+
 
 def to_xgboost(model: Model) -> Any:
     """Make a booster of XGBoost; see `Model.to_xgboost`."""
@@ -23,23 +27,23 @@ def to_xgboost(model: Model) -> Any:
     np = needed("to_xgboost", "numpy", "xgboost")
     found = numbers_of("to_xgboost", "XGBoost", model)
     booster = xgboost.Booster()
-    booster.load_model(bytearray(json.dumps(_model(np, found)).encode()))
+    booster.load_model(bytearray(json.dumps(_model(np, model, found)).encode()))
     return booster
 
 
-def _model(np: Any, found: Ensemble) -> dict[str, Any]:
+def _model(np: Any, model: Model, found: Ensemble) -> dict[str, Any]:
     """The file of a booster."""
     # Of a forest's two shares the second is what is predicted.
     chosen = [1] if found.is_mean and found.outputs == 2 else list(range(found.outputs))
     scale = 1.0 / len(found.trees) if found.is_mean else found.scale
     trees: list[dict[str, Any]] = []
     info: list[int] = []
-    for number, tree in enumerate(found.trees):
+    for number, (tree, of) in enumerate(zip(found.trees, seen_by(model, len(chosen)), strict=True)):
         for place, output in enumerate(tree.outputs):
             if output in chosen:
                 start = found.start[output] if number < found.outputs else 0.0
                 values = [leaf[place] * scale + start for leaf in tree.leaves]
-                trees.append(_tree(np, tree, values, len(trees), len(found.columns)))
+                trees.append(_tree(np, tree, of, values, len(trees), len(found.columns)))
                 info.append(chosen.index(output))
     rounds = len(trees) // len(chosen)
     objective, base, classes = _objective(found, len(chosen))
@@ -85,7 +89,7 @@ def _objective(found: Ensemble, outputs: int) -> tuple[dict[str, Any], str, int]
     return {"name": "reg:squarederror", "reg_loss_param": of_one}, "0E0", 0
 
 
-def _tree(np: Any, tree: Tree, values: list[float], number: int, features: int) -> dict[str, Any]:
+def _tree(np: Any, tree: Tree, seen: Seen, values: list[float], number: int, features: int) -> dict[str, Any]:
     """A tree. Nodes are numbered level by level: XGBoost takes the one behind a left child for the right one."""
     order, children, parents = [0 if tree.nodes else ~0], [], [_NO_PARENT]
     for i, child in enumerate(order):
@@ -98,9 +102,12 @@ def _tree(np: Any, tree: Tree, values: list[float], number: int, features: int) 
     # What is below a split's number goes left: that is the next one above a border, or a border below all numbers.
     below = rounded_down(np, [0.0 if test is None else test.border for test in own])
     above = np.where(np.isneginf(below), below, np.nextafter(below, np.float32(np.inf)))
-    weights = np.array([0.0 if child >= 0 else values[~child] for child in order], np.float64).astype(np.float32)
+    inner = means(tree, values, seen.weights)
+    weights = np.array([inner[child] if child >= 0 else values[~child] for child in order], np.float64)
+    weights = weights.astype(np.float32)
     is_leaf = np.array([child < 0 for child in order])
-    nothing = [0.0] * len(order)
+    of_leaves = with_traces(tree, seen.weights, _TRACE * (sum(seen.weights) or 1.0))
+    of_nodes = sums(tree, of_leaves)
     return {
         "base_weights": weights.tolist(),
         "categories": [],
@@ -110,13 +117,13 @@ def _tree(np: Any, tree: Tree, values: list[float], number: int, features: int) 
         "default_left": [int(test is not None and test.missing_left) for test in own],
         "id": number,
         "left_children": children,
-        "loss_changes": nothing,
+        "loss_changes": [seen.gains[child] if child >= 0 else 0.0 for child in order],
         "parents": parents,
         "right_children": [_NO_CHILD if child == _NO_CHILD else child + 1 for child in children],
         "split_conditions": np.where(is_leaf, weights, above).tolist(),
         "split_indices": [0 if test is None else test.column for test in own],
         "split_type": [0] * len(order),
-        "sum_hessian": nothing,
+        "sum_hessian": [min(of_nodes[child] if child >= 0 else of_leaves[~child], MOST) for child in order],
         "tree_param": {
             "num_deleted": "0",
             "num_feature": str(features),

@@ -200,7 +200,8 @@ fn fit_gbdt_by(inputs: &[Series], kwargs: FitKwargs) -> Answer {
         let asked = params.n_threads.map_or_else(default_threads, |n| n as usize);
         let tables = ManyTables { count, rows: rows / count.max(1), features, threads: asked };
         let watch = Watch::new(FUNCTION, "models", kwargs.progress);
-        let fits = ManyFits::new(&params, tables, &watch).map_err(errors::compute)?;
+        let resolved = gbdt::resolved(&parts.target, params.clone())?;
+        let fits = ManyFits::new(&resolved, tables, &watch).map_err(errors::compute)?;
         let kwargs = &kwargs;
         let all = Groups {
             parts,

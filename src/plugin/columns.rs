@@ -299,3 +299,14 @@ pub fn unnest(series: &[Series]) -> PolarsResult<Vec<Series>> {
     }
     Ok(out)
 }
+
+/// Checks that a label can be the name of a column, as it is where its probability is given.
+///
+/// # Errors
+/// For the character NUL, which ends names where columns pass from a plugin to Polars.
+pub fn check_label(name: &str, label: &str) -> PolarsResult<()> {
+    match label.contains('\0') {
+        true => Err(errors::values(name, format!("its label {label:?} has the character NUL, which the name of a column can't have"))),
+        false => Ok(()),
+    }
+}

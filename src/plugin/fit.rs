@@ -156,6 +156,38 @@ pub const MANY: usize = 1 << 16;
 /// The fields of the input that are not features start with this.
 pub const ROLE: &str = "__taiga_";
 
+/// The roles that there are, beside those of what is selected.
+const ROLES: [&str; 18] = [
+    "target",
+    "predicted",
+    "weight",
+    "group",
+    "position",
+    "baseline",
+    "event",
+    "lower",
+    "upper",
+    "eval",
+    "order_by",
+    "row_key",
+    "indices",
+    "values",
+    "fold",
+    "loss_columns",
+    "metric_columns",
+    "columns",
+];
+
+/// Columns that are selected have roles that start with this.
+const SELECTED: &str = "selected_";
+
+/// Returns whether a field of the input is what its name says, as this package names the structs that it makes; others have no such names.
+pub fn is_own(field: &Field) -> bool {
+    let Some(role) = field.name().strip_prefix(ROLE) else { return true };
+    let known = ROLES.contains(&role) || role.starts_with(SELECTED) || field.name().starts_with(COMPUTED);
+    known && matches!(field.dtype(), DataType::Struct(_))
+}
+
 /// The roles of sparse rows.
 const SPARSE: [&str; 2] = ["indices", "values"];
 
@@ -355,6 +387,16 @@ impl Parts {
         for feature in &self.features {
             if feature.name() == target && feature.dtype() == self.target.dtype() && feature.equals_missing(&self.target) {
                 return Err(Parts::target_is_feature(&self.target));
+            }
+        }
+        if !matches!(self.target.dtype(), DataType::Struct(_)) {
+            return Ok(());
+        }
+        // Of several targets each.
+        for one in self.target.struct_()?.fields_as_series() {
+            let is_it = |f: &&Series| f.name() == one.name() && f.dtype() == one.dtype() && f.equals_missing(&one);
+            if self.features.iter().any(|feature| is_it(&feature)) {
+                return Err(Parts::target_is_feature(&one));
             }
         }
         Ok(())

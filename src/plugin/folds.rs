@@ -122,6 +122,13 @@ fn places(series: &Series) -> PolarsResult<(Vec<u32>, u32)> {
     let known = series.is_not_null();
     let rows: Vec<usize> = known.iter().enumerate().filter(|(_, known)| *known == Some(true)).map(|(row, _)| row).collect();
     let own = series.filter(&known)?;
+    if own.dtype().is_float() {
+        let nans = own.is_nan()?.sum().unwrap_or(0);
+        if nans > 0 {
+            let text = format!("it is NaN in {nans} of {} rows, which is no fold and no time; null is no fold", series.len());
+            return Err(errors::values(series.name(), text));
+        }
+    }
     let own = if matches!(own.dtype(), DataType::Categorical(..)) { own.cast(&DataType::String)? } else { own };
     let order = categories::sorted(&own)?;
     let sorted = own.take(&IdxCa::from_vec("".into(), order.iter().map(|row| *row as IdxSize).collect()))?;

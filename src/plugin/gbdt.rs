@@ -123,6 +123,15 @@ pub struct GivenTable<'p> {
     _threads: FitThreads,
 }
 
+/// Returns the parameters with the loss that several targets of such a type have, where it is left open.
+///
+/// # Errors
+/// For types that no target has, and labels under another loss.
+pub fn resolved(target: &Series, params: BoostingParams) -> PolarsResult<BoostingParams> {
+    let several = several::loss_of(target.name(), target.dtype(), params.loss)?;
+    Ok(BoostingParams { loss: several.unwrap_or(params.loss), ..params })
+}
+
 impl<'p> GivenTable<'p> {
     /// Reads the table of a fit.
     ///

@@ -84,7 +84,12 @@ pub struct Background<'a> {
 impl<'a> Background<'a> {
     /// Those of a list of structs.
     fn new(list: &Series, digest: &'a str) -> PolarsResult<Self> {
-        let rows = list.list()?.get_as_series(0).ok_or_else(|| errors::data("the background is null"))?;
+        let lists = list.list()?.slice(0, 1);
+        if lists.null_count() > 0 {
+            return Err(errors::data("the background is null"));
+        }
+        // The values of a list taken by itself would lose what their types say beside their numbers: scales, units, categories.
+        let rows = lists.into_series().explode(ExplodeOptions { empty_as_null: false, keep_nulls: false })?;
         if rows.is_empty() {
             return Err(errors::data("background: it has no rows"));
         }

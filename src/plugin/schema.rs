@@ -3,7 +3,7 @@
 
 use crate::columns::{check_number, feature_type};
 use crate::errors;
-use crate::fit::{COMPUTED, ROLE};
+use crate::fit::{COMPUTED, ROLE, is_own};
 use crate::row_key;
 use polars::prelude::*;
 use std::collections::HashSet;
@@ -62,6 +62,12 @@ impl InputSchema {
         let DataType::Struct(fields) = input else {
             return Err(errors::data(format!("the input is a struct of all that the fit reads, not {input}")));
         };
+        if let Some(other) = fields.iter().find(|f| !is_own(f)) {
+            return Err(errors::column(
+                other.name(),
+                format!("names that begin with `{ROLE}` are reserved for polars-taiga; give it another"),
+            ));
+        }
         let is_role = |f: &Field| f.name().starts_with(ROLE) && !f.name().starts_with(COMPUTED);
         let (roles, features): (Vec<Field>, Vec<Field>) = fields.iter().cloned().partition(is_role);
         let target = one_of(&roles, "target")?.ok_or_else(|| errors::data("there is no target"))?;

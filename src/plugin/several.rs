@@ -204,6 +204,7 @@ fn labels(series: &Series, wanted: &DataType, held_out: Option<&[bool]>, known: 
     if names.is_empty() {
         return Err(errors::of_rows(RowsFault::Degenerate, format!("column `{name}`: no training row has a label")));
     }
+    names.iter().try_for_each(|label| columns::check_label(name, label))?;
     if names.len() > MAX_LABELS {
         return Err(errors::column(name, format!("it has more than {MAX_LABELS} distinct labels; are they labels?")));
     }

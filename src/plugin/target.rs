@@ -234,6 +234,7 @@ fn boolean_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
 fn text_classes(series: &Series) -> PolarsResult<(Vec<u32>, Labels)> {
     let strings = series.cast(&DataType::String)?;
     let (codes, labels) = classes_of(series.name(), strings.str()?.iter().flatten())?;
+    labels.iter().try_for_each(|label| columns::check_label(series.name(), label))?;
     Ok((codes, Labels::Text(labels.into_iter().map(|s| s.to_string()).collect())))
 }
 
@@ -249,7 +250,9 @@ fn enum_classes(series: &Series, mapping: &CategoricalMapping) -> PolarsResult<(
         let unknown = || errors::column(series.name(), format!("its category number {code} has no name"));
         mapping.cat_to_str(code).map(str::to_owned).ok_or_else(unknown)
     };
-    Ok((codes, Labels::Text(present.into_iter().map(label).collect::<PolarsResult<_>>()?)))
+    let labels = present.into_iter().map(label).collect::<PolarsResult<Vec<String>>>()?;
+    labels.iter().try_for_each(|label| columns::check_label(series.name(), label))?;
+    Ok((codes, Labels::Text(labels)))
 }
 
 fn float_classes(series: &Series, loss: LossKind) -> PolarsResult<(Vec<u32>, Labels)> {

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from numbers import Integral, Real
 from typing import Literal, TypeAlias
 
 OnError: TypeAlias = Literal["raise", "null"]
@@ -11,14 +14,35 @@ Label: TypeAlias = bool | int | float | str
 """A class label."""
 
 
-def with_parameter(name: str, at: object) -> str:
-    """A metric's name with what it takes behind an @, if that is told."""
-    return name if at is None else f"{name}@{at}"
+def with_word(function: str, metric: str, average: object, words: tuple[str, ...]) -> str:
+    """A metric's name with how classes are averaged behind an @, if that is told."""
+    if average is None:
+        return metric
+    if not isinstance(average, str) or average not in words:
+        msg = f"metrics.{function}: parameter `average`: {average!r} is not one of {', '.join(map(repr, words))}"
+        raise ValueError(msg)
+    return f"{metric}@{average}"
 
 
-def number(name: str, value: object) -> str:
-    """A parameter's number as text."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        msg = f"parameter `{name}`: {value!r} is not a number"
+def with_places(function: str, metric: str, k: object) -> str:
+    """A metric's name with how many places count behind an @."""
+    return with_number(
+        function, metric, "k", k, lambda x: x == int(x) and 1 <= x < 2**32, "a number of places from 1 on"
+    )
+
+
+def with_number(function: str, metric: str, name: str, value: object, ok: Callable[[float], bool], what: str) -> str:
+    """A metric's name with the number of the parameter `name` behind an @; `what` those are that are `ok`."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        msg = f"metrics.{function}: parameter `{name}`: {value!r} is not {what}"
         raise TypeError(msg)
-    return repr(value)
+    number = int(value) if isinstance(value, Integral) else float(value)
+    if not math.isfinite(number) or not ok(number):
+        msg = f"metrics.{function}: parameter `{name}`: {number} is not {what}"
+        raise ValueError(msg)
+    return f"{metric}@{number!r}"
+
+
+def inside(low: float, high: float) -> Callable[[float], bool]:
+    """Whether a number lies between two others."""
+    return lambda x: low < x < high

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from polars_taiga.custom_metric import measured
-from polars_taiga.metrics._spec import number, with_parameter
+from polars_taiga.metrics._spec import with_number, with_word
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,9 +98,8 @@ def auc(
     >>> df.select(tg.metrics.auc("y", "p")).item()
     0.75
     """
-    return measured(
-        "auc", with_parameter("auc", average), target, predicted, weight=weight, on_error=on_error, positive=positive
-    )
+    metric = with_word("auc", "auc", average, ("macro", "weighted"))
+    return measured("auc", metric, target, predicted, weight=weight, on_error=on_error, positive=positive)
 
 
 def average_precision(
@@ -139,15 +138,8 @@ def average_precision(
     >>> round(df.select(tg.metrics.average_precision("y", "p")).item(), 6)
     0.833333
     """
-    return measured(
-        "average_precision",
-        with_parameter("average_precision", average),
-        target,
-        predicted,
-        weight=weight,
-        on_error=on_error,
-        positive=positive,
-    )
+    metric = with_word("average_precision", "average_precision", average, ("macro", "weighted"))
+    return measured("average_precision", metric, target, predicted, weight=weight, on_error=on_error, positive=positive)
 
 
 def accuracy(
@@ -262,9 +254,8 @@ def f1(
     >>> round(df.select(tg.metrics.f1("y", "p")).item(), 6)
     0.666667
     """
-    return measured(
-        "f1", with_parameter("f1", average), target, predicted, weight=weight, on_error=on_error, positive=positive
-    )
+    metric = with_word("f1", "f1", average, ("macro", "weighted", "micro"))
+    return measured("f1", metric, target, predicted, weight=weight, on_error=on_error, positive=positive)
 
 
 def mcc(
@@ -340,6 +331,7 @@ def ece(
     >>> round(df.select(tg.metrics.ece("y", "p", bins=2)).item(), 6)
     0.0875
     """
-    return measured(
-        "ece", f"ece@{number('bins', bins)}", target, predicted, weight=weight, on_error=on_error, positive=positive
+    metric = with_number(
+        "ece", "ece", "bins", bins, lambda x: x == int(x) and 1 <= x <= 10_000, "a number of bins from 1 to 10,000"
     )
+    return measured("ece", metric, target, predicted, weight=weight, on_error=on_error, positive=positive)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from polars_taiga.custom_metric import measured
-from polars_taiga.metrics._spec import number
+from polars_taiga.metrics._spec import inside, with_number
 
 if TYPE_CHECKING:
     import polars as pl
@@ -146,7 +147,8 @@ def mape(
     >>> round(df.select(tg.metrics.mape("y", "p")).item(), 6)
     0.138889
     """
-    return measured("mape", f"mape@{number('floor', floor)}", target, predicted, weight=weight, on_error=on_error)
+    metric = with_number("mape", "mape", "floor", floor, inside(0, math.inf), "a positive number")
+    return measured("mape", metric, target, predicted, weight=weight, on_error=on_error)
 
 
 def rmsle(
@@ -207,9 +209,8 @@ def pinball(
     >>> df.select(tg.metrics.pinball("y", "p", alpha=0.5)).item()
     0.25
     """
-    return measured(
-        "pinball", f"quantile@{number('alpha', alpha)}", target, predicted, weight=weight, on_error=on_error
-    )
+    metric = with_number("pinball", "quantile", "alpha", alpha, inside(0, 1), "a level inside (0, 1)")
+    return measured("pinball", metric, target, predicted, weight=weight, on_error=on_error)
 
 
 def expectile(
@@ -241,9 +242,8 @@ def expectile(
     >>> round(df.select(tg.metrics.expectile("y", "p", alpha=0.5)).item(), 6)
     0.208333
     """
-    return measured(
-        "expectile", f"expectile@{number('alpha', alpha)}", target, predicted, weight=weight, on_error=on_error
-    )
+    metric = with_number("expectile", "expectile", "alpha", alpha, inside(0, 1), "a level inside (0, 1)")
+    return measured("expectile", metric, target, predicted, weight=weight, on_error=on_error)
 
 
 def huber(
@@ -275,7 +275,8 @@ def huber(
     >>> round(df.select(tg.metrics.huber("y", "p")).item(), 6)
     0.208333
     """
-    return measured("huber", f"huber@{number('delta', delta)}", target, predicted, weight=weight, on_error=on_error)
+    metric = with_number("huber", "huber", "delta", delta, inside(0, math.inf), "a positive number")
+    return measured("huber", metric, target, predicted, weight=weight, on_error=on_error)
 
 
 def log_cosh(
@@ -394,6 +395,5 @@ def tweedie_deviance(
     >>> round(df.select(tg.metrics.tweedie_deviance("y", "p", power=1.5)).item(), 6)
     0.052435
     """
-    return measured(
-        "tweedie_deviance", f"tweedie@{number('power', power)}", target, predicted, weight=weight, on_error=on_error
-    )
+    metric = with_number("tweedie_deviance", "tweedie", "power", power, inside(1, 2), "a power inside (1, 2)")
+    return measured("tweedie_deviance", metric, target, predicted, weight=weight, on_error=on_error)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from polars_taiga.custom_metric import measured
-from polars_taiga.metrics._spec import with_parameter
+from polars_taiga.metrics._spec import with_places
 
 if TYPE_CHECKING:
     import polars as pl
@@ -56,7 +56,8 @@ def ndcg(
     >>> round(df.select(tg.metrics.ndcg("y", "p", group="q", k=2)).item(), 6)
     0.728582
     """
-    return measured("ndcg", with_parameter("ndcg", k), target, predicted, weight=weight, on_error=on_error, group=group)
+    metric = "ndcg" if k is None else with_places("ndcg", "ndcg", k)
+    return measured("ndcg", metric, target, predicted, weight=weight, on_error=on_error, group=group)
 
 
 def map(  # noqa: A001
@@ -94,7 +95,8 @@ def map(  # noqa: A001
     >>> round(df.select(tg.metrics.map("y", "p", group="q")).item(), 6)
     0.666667
     """
-    return measured("map", with_parameter("map", k), target, predicted, weight=weight, on_error=on_error, group=group)
+    metric = "map" if k is None else with_places("map", "map", k)
+    return measured("map", metric, target, predicted, weight=weight, on_error=on_error, group=group)
 
 
 def mrr(
@@ -132,7 +134,8 @@ def mrr(
     >>> df.select(tg.metrics.mrr("y", "p", group="q")).item()
     0.75
     """
-    return measured("mrr", with_parameter("mrr", k), target, predicted, weight=weight, on_error=on_error, group=group)
+    metric = "mrr" if k is None else with_places("mrr", "mrr", k)
+    return measured("mrr", metric, target, predicted, weight=weight, on_error=on_error, group=group)
 
 
 def precision_at_k(
@@ -172,7 +175,7 @@ def precision_at_k(
     """
     return measured(
         "precision_at_k",
-        with_parameter("precision", k),
+        with_places("precision_at_k", "precision", k),
         target,
         predicted,
         weight=weight,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from polars_taiga.collective import Collective
 
 __all__ = ["Classifier", "Estimator", "Learner", "Regressor", "free", "plain_errors", "shares"]
+
+# What parameters that may be lists with an entry for each column hold, a dict of it, and what stands for nothing.
+_EACH: dict[str, tuple[str, str, float]] = {
+    "monotone": ("-1, 0 or 1", '{"x0": 1}', 0),
+    "feature_weights": ("numbers from 0 on", '{"x0": 2.0}', 1),
+}
 
 
 @contextmanager
@@ -129,7 +135,28 @@ class Estimator(BaseEstimator):
             return value if isinstance(value, str) else [named(item) for item in value]
 
         given = getattr(self, parameter, None)
+        if parameter in _EACH and given is not None and not isinstance(given, Mapping):
+            return self._of_each(parameter, given)
         return default if given is None else named(given)
+
+    def _of_each(self, parameter: str, given: Any) -> dict[str, Any]:
+        """What a list with an entry for each column says, by the columns' names."""
+        are, example, nothing = _EACH[parameter]
+        listed = given.tolist() if isinstance(given, np.ndarray) else given
+        entries = list(listed) if isinstance(listed, Sequence) and not isinstance(listed, str) else [None]
+        kinds = Integral if parameter == "monotone" else Real
+        if (
+            (entries and len(entries) != len(self._columns))
+            or any(isinstance(entry, bool) or not isinstance(entry, kinds) for entry in entries)
+            or (parameter == "monotone" and not set(entries) <= {-1, 0, 1})
+        ):
+            msg = (
+                f"parameter `{parameter}`: {given!r} is neither a dict of {are} by column, as {example}, nor a list of "
+                f"these, one for each column of X, which has {len(self._columns)}"
+            )
+            raise ValueError(msg)
+        named = dict(zip(self._columns, entries, strict=False))
+        return {name: entry for name, entry in named.items() if entry != nothing}
 
     def _check_columns(self, names: list[str] | None, count: int, *, reset: bool) -> None:
         """Keep the names and number of columns at a fit, or hold them against the fit's, in scikit-learn's words.

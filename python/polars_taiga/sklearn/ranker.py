@@ -37,7 +37,8 @@ class GbdtRanker(Gbdt):
     """Gradient-boosted trees that rank the rows of groups: `tg.fit_gbdt` as a scikit-learn estimator.
 
     `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
-    an array have none, by their positions. pandas' categories and Arrow's dictionaries of numbers are categorical by
+    an array have none, by their positions; `monotone` and `feature_weights` may be lists with an entry for each column,
+    as scikit-learn's `monotonic_cst`. pandas' categories and Arrow's dictionaries of numbers are categorical by
     themselves.
 
     Parameters
@@ -113,8 +114,8 @@ class GbdtRanker(Gbdt):
         feature_fraction: float = 1.0,
         feature_fraction_level: float = 1.0,
         feature_fraction_node: float = 1.0,
-        feature_weights: Mapping[str | int, float] | None = None,
-        monotone: Mapping[str | int, int] | None = None,
+        feature_weights: Mapping[str | int, float] | Sequence[float] | None = None,
+        monotone: Mapping[str | int, int] | Sequence[int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
         categorical: Sequence[str | int] | None = None,
         cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",

@@ -46,7 +46,7 @@ fn every_problem_of_a_lightgbm_dictionary_is_told_at_once() {
         "there is no parameter `num_iterations`; did you mean `rounds`?",
         "there is no parameter `num_leaves`; did you mean `leaves`?",
         "there is no parameter `objective`; did you mean `loss=\"logloss\"`?",
-        "there is no parameter `verbose`: progress=True shows a progress bar, progress=False none; `Model.history()` has the metric of every round",
+        "there is no parameter `verbose`: progress=True shows a progress bar, progress=False none; `Model.history` has the metric of every round",
         "parameter `leaves`: counts only under policy=\"leafwise\"; elsewhere `depth` limits a tree",
         "parameter `row_fraction`: needs row_sample=\"bernoulli\", \"goss\" or \"mvs\"",
     ];

@@ -106,8 +106,9 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["base_margin", "init_score"], &["baseline"]),
 ];
 
-/// Their names that have no counterpart here, and what to do instead.
+/// Their names that have no counterpart here, and what to do instead; of some a learner has a note of its own, in the tables below.
 const NOTES: &[(&[&str], &str)] = &[
+    (&["baseline", "base_margin", "init_score"], "it is an argument of `fit_gbdt` and of no other fit: raw scores to start from"),
     (
         &["eval_set", "eval_sets", "evals", "valid_sets", "validation_data", "eval_X", "eval_y", "valid", "valid_data"],
         "held-out rows are rows of the same frame: mark them by a Boolean column or expression, eval=pl.col(\"held_out\"); a second frame comes in by \
@@ -129,7 +130,7 @@ const NOTES: &[(&[&str], &str)] = &[
     (&["init_model"], "it is an argument of `fit_gbdt` and of no other fit: a model whose trees come first"),
     (
         &["input_model", "model_in", "model_input", "xgb_model", "warm_start", "init"],
-        "init_model= of `fit_gbdt` takes a model whose trees come first; any other model's raw scores are a baseline=tg.predict(model, \
+        "init_model= of `fit_gbdt` takes a model whose trees come first; any other model's raw scores are its baseline=tg.predict(model, \
          output=\"raw\")",
     ),
     (
@@ -160,16 +161,17 @@ const NOTES: &[(&[&str], &str)] = &[
             "log_cout",
             "log_cerr",
         ],
-        "progress=True shows a progress bar, progress=False none; `Model.history()` has the metric of every round",
+        "progress=True shows a progress bar, progress=False none; `Model.history` has the metric of every round",
     ),
     (
         &["evals_result", "use_best_model", "best_model_min_trees"],
-        "leave it out: `Model.history()` has the metric on the held-out rows, and early_stopping= keeps the best round",
+        "leave it out: `Model.history` has the metric on the held-out rows, and early_stopping= keeps the best round",
     ),
-    (&["callbacks"], "callback= of `fit_gbdt` takes a function of the round and its metrics; early_stopping= is a parameter"),
-    (&["feval", "obj", "fobj", "custom_loss"], "functions are made losses and metrics by tg.loss and tg.metric, for loss= and metric="),
-    (&["first_metric_only"], "leave it out: the first of several metrics decides"),
-    (&["od_pval", "od_type", "tol"], "leave it out: early_stopping_min_delta= says what counts as better"),
+    (&["callbacks", "callback"], "callback= of `fit_gbdt` takes a function of the round and its metrics; early_stopping= is a parameter"),
+    (
+        &["feval", "obj", "fobj", "custom_loss"],
+        "tg.loss and tg.metric make losses and metrics of functions, for loss= and metric= of `fit_gbdt`",
+    ),
     (&["boosting_type", "boosting", "boost", "booster"], "leave it out: trees are boosted by fit_gbdt"),
     (
         &["tree_method", "updater", "process_type", "predictor"],
@@ -190,10 +192,6 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "leave it out: a fit is on one machine, by n_threads= or device=",
     ),
-    (
-        &["bagging_freq", "subsample_freq", "sampling_frequency"],
-        "leave it out: rows are drawn anew for every tree where row_sample= asks for it",
-    ),
     (&["bagging_by_query", "sampling_unit"], "leave it out: single rows are drawn"),
     (
         &[
@@ -208,40 +206,20 @@ const NOTES: &[(&[&str], &str)] = &[
         ],
         "rows are drawn whatever their class; weigh the classes by class_weight=",
     ),
-    (
-        &["top_rate", "other_rate"],
-        "row_sample=\"goss\" with row_fraction=top_rate + other_rate, two thirds of which are rows with large gradients",
-    ),
-    (&["mvs_reg"], "leave it out: row_sample=\"mvs\" finds its own regularisation"),
     (&["is_unbalance", "unbalance", "unbalanced_sets"], "class_weight=\"balanced\""),
     (&["scale_pos_weight"], "class_weight={positive label: this number}, as class_weight={True: 10}"),
     (&["num_class", "num_classes", "classes_count", "class_names", "classes"], "leave it out: the classes are those of the target"),
-    (
-        &["boost_from_average", "base_score", "allow_const_label"],
-        "leave it out: a fit starts from the best constant; baseline= gives rows scores of their own",
-    ),
     (&["sigmoid"], "leave it out: the link of \"logloss\" is 1 / (1 + exp(-score))"),
     (&["reg_sqrt"], "transform the target: pl.col(\"y\").sqrt() as the first argument"),
     (&["target_border"], "make the target Boolean: pl.col(\"y\") > border as the first argument"),
-    (&["fair_c"], "there is no Fair loss; loss=\"huber\" is near it"),
     (&["linear_tree", "linear_trees"], "leaf=\"linear\" of fit_gbdt makes leaves linear functions"),
     (&["linear_lambda", "linear_l2", "leaf"], "leave it out: leaves are linear functions under leaf=\"linear\" of fit_gbdt alone"),
-    (&["xgboost_dart_mode"], "normalize=\"tree\" is XGBoost's"),
     (
         &["drop_rate", "rate_drop", "max_drop", "skip_drop", "uniform_drop", "one_drop", "normalize_type", "drop_seed"],
         "leave it out: dropouts are boosting=\"dart\" of fit_gbdt",
     ),
-    (
-        &["sample_type"],
-        "uniform_drop=True leaves rounds out as often as each other (XGBoost's \"uniform\"), False by what they count (\"weighted\")",
-    ),
     (&["extra_trees"], "splitter=\"random\" of fit_forest draws one border of each feature"),
     (&["num_parallel_tree"], "leave it out: a round is a tree; fit_forest fits forests"),
-    (
-        &["monotone_constraints_method", "monotone_constraining_method", "mc_method"],
-        "leave it out: bounds pass from each node to its children (\"basic\")",
-    ),
-    (&["monotone_penalty", "monotone_splits_penalty", "ms_penalty", "mc_penalty"], "leave it out: monotone splits have no penalty"),
     (
         &["feature_contri", "feature_contrib", "feature_penalty", "fc", "fp", "feature_weights"],
         "leave it out: features have no weights of their own but in fit_gbdt",
@@ -272,41 +250,15 @@ const NOTES: &[(&[&str], &str)] = &[
     ),
     (
         &["max_bin_by_feature", "per_float_feature_quantization"],
-        "bins= of fit_gbdt takes a dict of numbers by feature name, as bins={\"a\": 32}; elsewhere it holds for all features",
+        "bins= of fit_gbdt and fit_forest takes a dict of numbers by feature name, as bins={\"a\": 32}",
     ),
     (&["input_borders", "min_data_in_bin"], "leave it out: borders are found from the rows, by bins= and border_method="),
     (&["output_borders"], "`Model.borders` has the borders"),
-    (
-        &["refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],
-        "there is no such regularisation; see l2=, l1= and min_gain=",
-    ),
-    (
-        &["random_score_type", "score_function"],
-        "leave it out: splits are chosen by their gain; random_strength=, feature_fraction= and row_sample= make trees differ",
-    ),
     (&["langevin", "diffusion_temperature", "posterior_sampling"], "leave it out: there is no noise in gradients"),
-    (
-        &["leaf_estimation_method", "leaf_estimation_backtracking"],
-        "leave it out: leaves take Newton steps, as many as leaf_iterations= says, or the exact quantile",
-    ),
-    (
-        &[
-            "fold_len_multiplier",
-            "approx_on_full_history",
-            "ctr_history_unit",
-            "counter_calc_method",
-            "final_ctr_computation_mode",
-            "store_all_simple_ctr",
-            "ctr_description",
-        ],
-        "leave it out; permutations= is the number of orders that statistics of categories are computed under",
-    ),
     (
         &["has_time"],
         "order_by= of fit_gbdt is a column of times: statistics of categories are then of the rows before a row in their order",
     ),
-    (&["combinations_ctr", "per_feature_ctr"], "ctr= holds for all columns and their combinations"),
-    (&["min_data_per_group"], "leave it out; cat_smooth= and cat_l2= hold small categories back"),
     (
         &["enable_categorical", "feature_types"],
         "leave it out: String, Categorical and Enum columns are categories; categorical= names others",
@@ -318,10 +270,6 @@ const NOTES: &[(&[&str], &str)] = &[
     (
         &["use_missing", "zero_as_missing", "missing", "nan_mode"],
         "leave it out: null and NaN are missing, and every split learns their side; for other values pl.col(\"a\").replace(0, None)",
-    ),
-    (
-        &["is_enable_sparse", "is_sparse", "enable_sparse", "sparse", "sparse_features_conflict_fraction", "dev_efb_max_buckets"],
-        "leave it out: columns that are mostly one value are stored sparsely; bundle=False turns it off",
     ),
     (&["deterministic"], "leave it out: the same rows and parameters give the same bytes, whatever the threads and the device"),
     (
@@ -344,10 +292,6 @@ const NOTES: &[(&[&str], &str)] = &[
             "disable_default_eval_metric",
         ],
         "leave it out: it is decided by itself",
-    ),
-    (
-        &["use_quantized_grad", "num_grad_quant_bins", "quant_train_renew_leaf", "stochastic_rounding"],
-        "leave it out: gradients are always summed as integers",
     ),
     (
         &["gpu_id", "gpu_device_id", "gpu_device_id_list", "devices", "device_config", "gpu_platform_id", "num_gpu"],
@@ -378,25 +322,186 @@ const NOTES: &[(&[&str], &str)] = &[
         &["lambdarank_unbiased", "lambdarank_bias_norm"],
         "position bias is found where rows have positions: tg.fit_gbdt(…, group=\"query\", position=\"rank\")",
     ),
-    (&["eval_at", "ndcg_at", "ndcg_eval_at", "map_at", "map_eval_at"], "leave it out: metric=\"ndcg\" or \"map\" is of whole groups"),
     (&["auc_mu_weights", "multi_error_top_k"], "leave it out: there is no such metric"),
     (&["min_samples_split"], "leave it out: min_data_in_leaf= is the smallest number of rows in a child"),
     (&["min_weight_fraction_leaf"], "min_data_in_leaf= counts rows"),
     (&["ccp_alpha"], "leave it out: trees are not pruned; see min_gain=, depth= and leaves="),
-    (&["C"], "the penalty is l2=1 / (C * rows), or with an l1 penalty l1=1 / (C * rows); C=1 is the default"),
-    (&["penalty", "l1_ratio"], "l1= and l2= are the penalties"),
     (&["dual", "intercept_scaling", "shuffle", "average", "power_t", "epsilon"], "leave it out: there is no such choice"),
     (&["multi_class"], "leave it out: more than two classes are softmax"),
+    (
+        &["folds", "n_folds", "fold_by", "cv", "n_splits"],
+        "folds= of tg.cross_validate, tg.fit_folds, tg.cross_val_predict and tg.search says how they divide the rows",
+    ),
+    (
+        &["space", "trials", "halving", "param_grid", "param_distributions", "n_trials"],
+        "tg.search tries parameters: space= says what they may be, trials= and halving= how many are tried",
+    ),
+    (&["dtype"], "it is an argument of tg.predict and tg.cross_val_predict, for models that are an expression"),
+];
+
+/// The same for boosted trees: notes that name their parameters.
+const BOOSTED: &[(&[&str], &str)] = &[
+    (&["eval"], "it is an argument of one fit, of fit_gbdt: where there are folds, each is held out in its turn"),
+    (&["first_metric_only"], "leave it out: the first of several metrics decides"),
+    (&["od_pval", "od_type", "tol"], "leave it out: early_stopping_min_delta= says what counts as better"),
+    (
+        &["bagging_freq", "subsample_freq", "sampling_frequency"],
+        "leave it out: rows are drawn anew for every tree where row_sample= asks for it",
+    ),
+    (
+        &["top_rate", "other_rate"],
+        "row_sample=\"goss\" with row_fraction=top_rate + other_rate, two thirds of which are rows with large gradients",
+    ),
+    (&["mvs_reg"], "leave it out: row_sample=\"mvs\" finds its own regularisation"),
+    (
+        &["boost_from_average", "base_score", "allow_const_label"],
+        "leave it out: a fit starts from the best constant; baseline= of fit_gbdt gives rows scores of their own",
+    ),
+    (&["fair_c"], "there is no Fair loss; loss=\"huber\" is near it"),
+    (&["xgboost_dart_mode"], "normalize=\"tree\" is XGBoost's"),
+    (
+        &["sample_type"],
+        "uniform_drop=True leaves rounds out as often as each other (XGBoost's \"uniform\"), False by what they count (\"weighted\")",
+    ),
+    (
+        &["monotone_constraints_method", "monotone_constraining_method", "mc_method"],
+        "leave it out: bounds pass from each node to its children (\"basic\")",
+    ),
+    (&["monotone_penalty", "monotone_splits_penalty", "ms_penalty", "mc_penalty"], "leave it out: monotone splits have no penalty"),
+    (
+        &["refit_decay_rate", "model_size_reg", "model_shrink_rate", "model_shrink_mode"],
+        "there is no such regularisation; see l2=, l1= and min_gain=",
+    ),
+    (
+        &["random_score_type", "score_function"],
+        "leave it out: splits are chosen by their gain; random_strength=, feature_fraction= and row_sample= make trees differ",
+    ),
+    (
+        &["leaf_estimation_method", "leaf_estimation_backtracking"],
+        "leave it out: leaves take Newton steps, as many as leaf_iterations= says, or the exact quantile",
+    ),
+    (
+        &[
+            "fold_len_multiplier",
+            "approx_on_full_history",
+            "ctr_history_unit",
+            "counter_calc_method",
+            "final_ctr_computation_mode",
+            "store_all_simple_ctr",
+            "ctr_description",
+        ],
+        "leave it out; permutations= is the number of orders that statistics of categories are computed under",
+    ),
+    (&["combinations_ctr", "per_feature_ctr"], "ctr= holds for all columns and their combinations"),
+    (&["min_data_per_group"], "leave it out; cat_smooth= and cat_l2= hold small categories back"),
+    (
+        &["is_enable_sparse", "is_sparse", "enable_sparse", "sparse", "sparse_features_conflict_fraction", "dev_efb_max_buckets"],
+        "leave it out: columns that are mostly one value are stored sparsely; bundle=False turns it off",
+    ),
+    (
+        &["use_quantized_grad", "num_grad_quant_bins", "quant_train_renew_leaf", "stochastic_rounding"],
+        "leave it out: gradients are always summed as integers",
+    ),
+    (
+        &["eval_at", "ndcg_at", "ndcg_eval_at", "map_at", "map_eval_at"],
+        "metric=\"ndcg@5\" or \"map@5\" says how many places count, without a number all",
+    ),
+    (&["penalty", "l1_ratio"], "l1= and l2= are the penalties"),
+];
+
+/// The same for forests.
+const FOREST: &[(&[&str], &str)] = &[
+    (
+        &[
+            "eval",
+            "eval_set",
+            "eval_sets",
+            "evals",
+            "valid_sets",
+            "validation_data",
+            "eval_X",
+            "eval_y",
+            "valid",
+            "valid_data",
+            "validation_fraction",
+            "eval_fraction",
+            "evals_result",
+            "use_best_model",
+            "best_model_min_trees",
+            "metric",
+        ],
+        "a forest is measured by the rows out of bag: oob=, `Model.oob_score`",
+    ),
+    (
+        &[
+            "verbose",
+            "verbosity",
+            "silent",
+            "logging_level",
+            "verbose_eval",
+            "metric_period",
+            "metric_freq",
+            "output_freq",
+            "plot",
+            "plot_file",
+            "log_cout",
+            "log_cerr",
+        ],
+        "progress=True shows a progress bar, progress=False none",
+    ),
+    (&["callbacks", "callback"], "callback= of `fit_gbdt` takes a function of the round and its metrics: a forest has no rounds"),
+    (&["early_stopping"], "there are no rounds to stop; oob= measures a forest"),
+    (&["tol", "od_pval", "od_type"], "leave it out: a forest has as many trees as trees= says"),
+    (&["learning_rate"], "leave it out: a forest's trees count alike"),
+    (&["bagging_freq", "subsample_freq", "sampling_frequency"], "leave it out: rows are drawn anew for every tree, by bootstrap="),
+];
+
+/// The same for linear models.
+const LINEAR: &[(&[&str], &str)] = &[
+    (&["C"], "the penalty is l2=1 / (C * rows), or with an l1 penalty l1=1 / (C * rows); C=1 is the default"),
+    (&["penalty", "l1_ratio"], "l1= and l2= are the penalties"),
+    (
+        &[
+            "tree_method",
+            "updater",
+            "process_type",
+            "predictor",
+            "input_borders",
+            "output_borders",
+            "min_data_in_bin",
+            "max_bin_by_feature",
+            "per_float_feature_quantization",
+            "min_samples_split",
+            "min_weight_fraction_leaf",
+            "ccp_alpha",
+        ],
+        "leave it out: there are no trees",
+    ),
+    (
+        &["feature", "feature_names", "feature_name", "columns", "cols"],
+        "features come behind the target: a column of lists, tg.fit_sparse_lr(\"y\", \"words\"), and numbers by dense=[\"a\", \"b\"]",
+    ),
+    (&["enable_categorical", "feature_types"], "leave it out: a category is a string in the lists of `indices`"),
+    (
+        &["use_missing", "zero_as_missing", "missing", "nan_mode"],
+        "leave it out: what a row does not list is 0, and dense= columns have no missing values",
+    ),
+];
+
+/// The same for encoders.
+const ENCODER: &[(&[&str], &str)] = &[
     (&["sigma"], "leave it out: no noise is added; under kind=\"ordered\" no row's own target is in its value"),
     (
         &["handle_unknown", "handle_missing", "min_group_size", "drop_invariant", "return_df", "target_type", "categories"],
         "leave it out: what was not seen gets the prior, and null is a category of its own",
     ),
-    (&["early_stopping"], "there are no rounds to stop; oob= measures a forest"),
-    (&["metric"], "a forest is measured by the rows out of bag: oob=, `Model.oob_score`"),
-    (&["eval"], "a forest is measured by the rows out of bag: oob=, `Model.oob_score`"),
-    (&["learning_rate"], "leave it out: a forest's trees count alike"),
 ];
+
+/// Returns the notes of a learner alone, by a parameter that it has.
+fn own(has: impl Fn(&str) -> bool) -> &'static [(&'static [&'static str], &'static str)] {
+    let tables = [("rounds", BOOSTED), ("trees", FOREST), ("epochs", LINEAR), ("prior_weight", ENCODER)];
+    tables.into_iter().find(|(parameter, _)| has(parameter)).map_or(&[], |(_, notes)| notes)
+}
 
 /// What is known of a name that a learner does not have.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -410,11 +515,17 @@ pub enum Meaning {
 /// What a name means to a learner that has the parameters for which `has` is true, and not this one.
 pub fn meaning(name: &str, has: impl Fn(&str) -> bool) -> Option<Meaning> {
     let of = |theirs: &[&str]| theirs.contains(&name);
-    let renamed = RENAMED.iter().filter(|(theirs, _)| of(theirs)).flat_map(|(_, ours)| *ours).find(|ours| **ours != name && has(ours));
-    renamed.map(|ours| Meaning::Called(ours)).or_else(|| NOTES.iter().find(|(theirs, _)| of(theirs)).map(|(_, note)| Meaning::Note(note)))
+    // A baseline is told beside the table, but of boosted trees alone.
+    let takes = |ours: &str| ours != name && has(ours) && (ours != "baseline" || has("rounds"));
+    let renamed = RENAMED.iter().filter(|(theirs, _)| of(theirs)).flat_map(|(_, ours)| *ours).find(|ours| takes(ours));
+    let noted = || own(&has).iter().chain(NOTES).find(|(theirs, _)| of(theirs)).map(|(_, note)| Meaning::Note(note));
+    let elsewhere = || [BOOSTED, FOREST, LINEAR, ENCODER].into_iter().flatten().any(|(theirs, _)| of(theirs));
+    let none = || elsewhere().then_some(Meaning::Note("leave it out: there is no such choice here"));
+    renamed.map(|ours| Meaning::Called(ours)).or_else(noted).or_else(none)
 }
 
 /// All names of theirs.
 pub fn all() -> impl Iterator<Item = &'static str> {
-    RENAMED.iter().flat_map(|(theirs, _)| *theirs).chain(NOTES.iter().flat_map(|(theirs, _)| *theirs)).copied()
+    let notes = [NOTES, BOOSTED, FOREST, LINEAR, ENCODER].into_iter().flatten().flat_map(|(theirs, _)| *theirs);
+    RENAMED.iter().flat_map(|(theirs, _)| *theirs).chain(notes).copied()
 }

@@ -56,6 +56,19 @@ enum Kind {
     Known,
 }
 
+/// A type with the fields of its structs in their order, the first twenty: Polars tells their number alone.
+fn shown(dtype: &DataType) -> String {
+    match dtype {
+        DataType::Struct(fields) => {
+            let more = if fields.len() > 20 { format!(", … ({})", fields.len()) } else { String::new() };
+            let fields: Vec<String> = fields.iter().take(20).map(|f| format!("{}: {}", f.name(), shown(f.dtype()))).collect();
+            format!("struct{{{}{more}}}", fields.join(", "))
+        }
+        DataType::List(inner) => format!("list[{}]", shown(inner)),
+        other => other.to_string(),
+    }
+}
+
 /// The outputs by the names that users give them.
 const OUTPUTS: &[(&str, Kind)] = &[
     ("auto", Kind::Walked(EngineOutput::Predictions)),
@@ -219,7 +232,11 @@ impl Output {
         };
         if self.kind == Kind::Walked(EngineOutput::Class) {
             let (Some(labels), Some(own)) = (model.labels(), model.label_type()) else {
-                return Err(errors::data(format!("output=\"class\": the model of `{target}` is a regression and has no classes")));
+                let what = match model.fitted().loss().as_str() {
+                    "multilabel" => "has no classes but labels, any of which a row may have: output=\"auto\" gives the probability of each",
+                    _ => "is a regression and has no classes",
+                };
+                return Err(errors::data(format!("output=\"class\": the model of `{target}` {what}")));
             };
             // Models whose labels differ in type meet in what labels are kept as.
             let announced = &self.label.0;
@@ -231,7 +248,7 @@ impl Output {
         }
         let own = Output { classes: model.fields(self.is_of_scores()), columns, label: self.label.clone(), ..*self }.dtype();
         let announced = self.dtype();
-        if own == announced { Ok(()) } else { other(&own, &announced) }
+        if own == announced { Ok(()) } else { other(&shown(&own), &shown(&announced)) }
     }
 
     /// The values as a series.

@@ -10,6 +10,7 @@ use crate::threads::on_all_threads;
 use crate::times::TimeColumns;
 use polars::prelude::*;
 use serde::Deserialize;
+use taiga_engine::dataset::labels::Labels;
 use taiga_engine::metrics::MetricSpec;
 
 /// What Python says of a score.
@@ -96,7 +97,12 @@ pub fn values_of(
     let value = |metric: &Option<MetricSpec>| {
         let metric = metric.clone().unwrap_or_else(|| model.fitted().scoring().metric.into());
         if metric.reads_times() && columns.is_empty() {
-            let text = format!("parameter `event`: metric=\"{metric}\" needs it, or `lower` and `upper`");
+            let instead = match model.labels().map(Labels::len) {
+                None => "",
+                Some(2) => "; probabilities of classes are measured by \"logloss\", \"ece\" or \"rmse\", the root of Brier's score",
+                Some(_) => "; probabilities of classes are measured by \"multiclass\" or \"ece\"",
+            };
+            let text = format!("parameter `event`: metric=\"{metric}\" is of survival and needs it, or `lower` and `upper`{instead}");
             return Err(errors::data(text));
         }
         measured.score(&metric, &scores, &columns)
