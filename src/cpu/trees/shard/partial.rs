@@ -102,7 +102,7 @@ fn fold(partial: &mut Partial, plane_bins: usize, columns: &[(usize, usize)], pl
 }
 
 /// Takes the partial histogram that has room for so many words and for the fewest more; where none has, that with the most room.
-fn roomiest_for(spare: &mut Vec<Partial>, words: usize) -> Option<Partial> {
+fn best_fit(spare: &mut Vec<Partial>, words: usize) -> Option<Partial> {
     let rank = |room: usize| if room >= words { (0, room) } else { (1, usize::MAX - room) };
     let found = (0..spare.len()).min_by_key(|i| rank(spare[*i].bins.capacity()))?;
     Some(spare.swap_remove(found))
@@ -232,7 +232,7 @@ impl Shard {
     pub(super) fn new_partial(&mut self, group: usize, tree: &TreeContext<'_>) -> Partial {
         let of_group = &mut self.groups[group];
         let words = of_group.segment_words(tree);
-        let mut partial = of_group.spare.pop().or_else(|| roomiest_for(&mut self.spare, words)).unwrap_or_default();
+        let mut partial = of_group.spare.pop().or_else(|| best_fit(&mut self.spare, words)).unwrap_or_default();
         partial.segments = 0;
         partial.folded.clear();
         partial
