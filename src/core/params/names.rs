@@ -106,6 +106,22 @@ const RENAMED: &[(&[&str], &[&str])] = &[
     (&["base_margin", "init_score"], &["baseline"]),
 ];
 
+/// What others call how much a fit tells of itself.
+const VERBOSITY: &[&str] = &[
+    "verbose",
+    "verbosity",
+    "silent",
+    "logging_level",
+    "verbose_eval",
+    "metric_period",
+    "metric_freq",
+    "output_freq",
+    "plot",
+    "plot_file",
+    "log_cout",
+    "log_cerr",
+];
+
 /// Their names that have no counterpart here, and what to do instead; of some a learner has a note of its own, in the tables below.
 const NOTES: &[(&[&str], &str)] = &[
     (&["baseline", "base_margin", "init_score"], "it is an argument of `fit_gbdt` and of no other fit: raw scores to start from"),
@@ -146,23 +162,7 @@ const NOTES: &[(&[&str], &str)] = &[
         "features are given by position, after the target: tg.fit_gbdt(\"y\", \"a\", \"b\"), or tg.fit_gbdt(\"y\", [\"a\", \"b\"])",
     ),
     (&["ignored_features", "ignore_column", "ignore_feature", "blacklist"], "leave columns out of the features: pl.exclude(\"y\", \"id\")"),
-    (
-        &[
-            "verbose",
-            "verbosity",
-            "silent",
-            "logging_level",
-            "verbose_eval",
-            "metric_period",
-            "metric_freq",
-            "output_freq",
-            "plot",
-            "plot_file",
-            "log_cout",
-            "log_cerr",
-        ],
-        "progress=True shows a progress bar, progress=False none; `Model.history` has the metric of every round",
-    ),
+    (VERBOSITY, "progress=True shows a progress bar, progress=False none; `Model.history` has the metric of every round"),
     (
         &["evals_result", "use_best_model", "best_model_min_trees"],
         "leave it out: `Model.history` has the metric on the held-out rows, and early_stopping= keeps the best round",
@@ -432,23 +432,7 @@ const FOREST: &[(&[&str], &str)] = &[
         ],
         "a forest is measured by the rows out of bag: oob=, `Model.oob_score`",
     ),
-    (
-        &[
-            "verbose",
-            "verbosity",
-            "silent",
-            "logging_level",
-            "verbose_eval",
-            "metric_period",
-            "metric_freq",
-            "output_freq",
-            "plot",
-            "plot_file",
-            "log_cout",
-            "log_cerr",
-        ],
-        "progress=True shows a progress bar, progress=False none",
-    ),
+    (VERBOSITY, "progress=True shows a progress bar, progress=False none"),
     (&["callbacks", "callback"], "callback= of `fit_gbdt` takes a function of the round and its metrics: a forest has no rounds"),
     (&["early_stopping"], "there are no rounds to stop; oob= measures a forest"),
     (&["tol", "od_pval", "od_type"], "leave it out: a forest has as many trees as trees= says"),
