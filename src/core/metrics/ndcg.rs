@@ -9,21 +9,17 @@ pub(super) const METRIC: Metric = Metric {
     groups: true,
     takes: Takes::Places,
     value: |rows| mean_of_groups(rows, ndcg),
-    undefined: "the rows have no groups, or a grade is below 0",
+    undefined: "the rows have no groups",
     ..ERROR
 };
 
 /// The gain `2^grade - 1` of each of the first places, divided by `log2(place + 1)`, over what the best order has (Järvelin and
 /// Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002; gains as in Burges et al. 2005). 1 for a group in which no row
-/// gains anything, as in LightGBM and XGBoost; no number where a grade is below 0.
+/// gains anything, as in LightGBM and XGBoost.
 fn ndcg(group: &RankedGroup, places: usize) -> f64 {
     let gain = |grade: f64| libm::exp2(grade) - 1.0;
     let mut best: Vec<f64> = group.targets().map(gain).collect();
     best.sort_unstable_by(|a, b| b.total_cmp(a));
-    // A gain below 0 would leave what an order is compared with without a meaning.
-    if best.last().is_some_and(|gain| *gain < 0.0) {
-        return f64::NAN;
-    }
     let best: f64 = best.iter().take(places).enumerate().map(|(place, gain)| gain / libm::log2(place as f64 + 2.0)).sum();
     if best <= 0.0 {
         return 1.0;
