@@ -227,8 +227,6 @@ def test_infinite_and_extreme_features(policy: str) -> None:
         ({"boosting_type": "Ordered"}, (TypeError, ValueError), 'boosting="ordered"'),
         ({"drop_rate": 0.2}, ValueError, "`drop_rate`: counts only under boosting"),
         ({"alpha": 1.0}, ValueError, "`alpha`"),
-        ({"alpha": 0.9}, ValueError, '`alpha`: counts only under loss="quantile" and "expectile"'),
-        ({"alpha": [0.1, 0.9], "loss": "mae", "metric": "huber"}, ValueError, "`alpha`: counts only under"),
         ({"row_fraction": 0.5}, ValueError, "`row_fraction`"),
         ({"row_fraction": 1.5, "row_sample": "mvs"}, ValueError, "`row_fraction`"),
         ({"row_fraction": 0.5, "row_sample": "bayesian"}, ValueError, "`row_fraction`: needs"),

@@ -390,8 +390,7 @@ def fit_gbdt(
         quantiles in one model, of which each round fits a tree for each. A prediction is then a struct with a field
         for each, named by its number as Python writes it (`"0.05"`, `"0.5"`), and ascends: the raw scores of a row are
         sorted, which never makes them worse (Chernozhukov, Fernández-Val and Galichon, "Quantile and Probability
-        Curves Without Crossing", 2010). The metric `"quantile"` is their mean. Another number is an error where neither
-        a loss nor a metric of these names reads it.
+        Curves Without Crossing", 2010). The metric `"quantile"` is their mean.
     huber_delta
         Where `loss="huber"` turns from squared to absolute, in units of the target. Default: the distance from the
         median that nine of ten training rows are within, by weight (Friedman 2001, section 4.4; scikit-learn's
@@ -763,16 +762,6 @@ def fit_call(
     )
 
 
-# What `alpha` is where nobody says so.
-_ALPHA = 0.5
-
-
-def _reads_alpha(loss: object, metrics: object) -> bool:
-    """Whether a loss or a metric reads `alpha`."""
-    several = metrics if isinstance(metrics, list | tuple) else [metrics]
-    return any(str(one).split("@")[0] in ("quantile", "expectile") for one in [loss, *several])
-
-
 class GbdtCall:
     """What a call of a function that fits boosted trees says, and what is wrong with it."""
 
@@ -817,13 +806,6 @@ class GbdtCall:
                 self.problems.found.append((True, text))
             several = [one._formulas() if isinstance(one, CustomMetric) else one for one in metrics]
             params = {**params, "metric": None if wrong else several}
-        alpha = params.get("alpha")
-        is_told = alpha is not None and not (isinstance(alpha, float) and alpha == _ALPHA)
-        if is_told and not _reads_alpha(own, metrics):
-            text = (
-                'parameter `alpha`: counts only under loss="quantile" and "expectile", and for metrics of these names'
-            )
-            self.problems.found.append((False, text))
         if isinstance(params.get("ctr"), str):
             text = f"parameter `ctr`: it is a list of statistics, ctr=[{params['ctr']!r}]"
             self.problems.found.append((True, text))
