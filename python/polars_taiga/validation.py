@@ -104,14 +104,14 @@ class Division:
 
 def _whole(name: str, value: object) -> int:
     """A number of folds."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    count = _fit.whole(value)
+    if count is None:
         msg = f'parameter `{name}`: {value!r} is no number of folds, nor a column, "group" or "time"'
         raise TypeError(msg)
-    count = value.__index__()
     if not 2 <= count <= 10_000:
         msg = f"parameter `{name}`: {count} is not between 2 and 10,000"
         raise ValueError(msg)
-    return int(count)
+    return count
 
 
 def _ranks(params: Mapping[str, Any]) -> bool:
