@@ -26,6 +26,12 @@ pub struct SearchNode {
 }
 
 impl SearchNode {
+    /// Returns whether a feature may divide the node.
+    #[inline]
+    pub fn allows(&self, feature: usize) -> bool {
+        self.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
+    }
+
     /// Returns the entry of a feature in [`SearchNode::borders`], where there is one.
     pub fn drawn(&self, feature: usize) -> Option<usize> {
         self.borders.as_ref().map(|borders| borders.get(feature).copied().unwrap_or(0) as usize)

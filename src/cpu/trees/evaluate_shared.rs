@@ -59,10 +59,6 @@ impl SharedSearch<'_> {
         self.tree.score(sums, |_| 0.0)
     }
 
-    fn allows(&self, node: &SearchNode, feature: usize) -> bool {
-        node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
-    }
-
     /// Returns the sums of each output over all rows of each node: `[node][output]`.
     fn totals(&self, share: &FeatureShare) -> Vec<Vec<Sums>> {
         let of_node = |slot: &usize| (0..self.tree.outputs()).map(|k| share.node_sums(slot + k).unwrap_or_default()).collect();
@@ -227,7 +223,7 @@ fn splits_of_nodes<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, pack
             parents = totals.iter().map(|sums| search.node_score(sums)).collect();
         }
         let feature = share.features[k];
-        for (i, _) in search.nodes.iter().enumerate().filter(|(_, node)| search.allows(node, feature)) {
+        for (i, _) in search.nodes.iter().enumerate().filter(|(_, node)| node.allows(feature)) {
             if search.features[feature].categories {
                 let count = search.features[feature].borders.len() + 1;
                 let bins: Vec<NodeBins<'_>> = (0..totals[i].len()).map(|output| share.slot_bins(search.slots[i] + output, k)).collect();
@@ -290,7 +286,7 @@ fn split_of_level<'a>(search: &SharedSearch<'a>, share: &mut FeatureShare, packe
         }
         let feature = share.features[k];
         // A level's features are the same for all its nodes.
-        if search.nodes.first().is_some_and(|node| !search.allows(node, feature)) {
+        if search.nodes.first().is_some_and(|node| !node.allows(feature)) {
             continue;
         }
         let borders = search.features[feature].borders.len();

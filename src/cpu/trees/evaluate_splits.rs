@@ -78,7 +78,7 @@ impl FeatureShare {
             self.merge_pending(k, merge);
             let f = &self.features[k];
             for (i, node) in nodes.iter().enumerate() {
-                if node.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(*f as u32)).is_err()) {
+                if !node.allows(*f) {
                     continue;
                 }
                 let bins = self.at_place(&places[i], k);
@@ -159,7 +159,7 @@ impl FeatureShare {
         for k in 0..self.features.len() {
             self.merge_pending(k, merge);
             let f = self.features[k];
-            if nodes.first().is_some_and(|n| n.features.as_ref().is_some_and(|allowed| allowed.binary_search(&(f as u32)).is_err())) {
+            if nodes.first().is_some_and(|node| !node.allows(f)) {
                 continue;
             }
             let feature = &features[f];

@@ -107,6 +107,11 @@ impl ScoreBounds {
         bound * (1.0 - 2.0 * ScoreBounds::slack(nodes)) as f32
     }
 
+    /// Returns the score that a bound of 1 stands for.
+    pub fn unit(&self) -> f64 {
+        self.unit
+    }
+
     /// Returns a score as a bound.
     pub fn of_score(&self, score: f64) -> f32 {
         (score / self.unit) as f32
@@ -151,6 +156,22 @@ impl ScoreBounds {
             out[i] = self.bound(missing.out_of(gradient[i], hessian[i], count[i]), total, too_small);
         }
         true
+    }
+
+    /// Computes the bounds of candidates that leave packed sums of `left` each in a node of its own, whose sums are `totals`: gradients and hessians, which
+    /// count rows or tell that there are some. One with a child that is too small has the bound of `too_small`, unless
+    /// [`SplitRules::level_limits`] forbid it.
+    #[inline(always)]
+    pub fn fill_each(&self, left: &[u64], totals: (&[i32], &[i32]), too_small: &[f32], out: &mut [f32]) {
+        let n = out.len();
+        let (left, gradient, hessian, too_small) = (&left[..n], &totals.0[..n], &totals.1[..n], &too_small[..n]);
+        for i in 0..n {
+            let (gl, hl) = ((left[i] >> 32) as i32, left[i] as i32);
+            let left = Parts { gradient: gl, hessian: hl, count: hl };
+            let total = Parts { gradient: gradient[i], hessian: hessian[i], count: hessian[i] };
+            let divided = if self.level_limits { f32::NEG_INFINITY } else { too_small[i] };
+            out[i] = self.bound(left, total, [too_small[i], divided]);
+        }
     }
 
     /// Computes the bound of a candidate with these sums on the left. Where rows need not be counted, their number may be anything that is 0

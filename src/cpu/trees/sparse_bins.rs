@@ -269,7 +269,7 @@ impl SparseBinShare {
     /// the node's own score.
     fn first_allowed(&self, scores: &[f64], node: &SearchNode, parent: f64, min_gain: f64) -> (f64, usize) {
         if node.ranks_features() {
-            let may = |feature: u32| node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&feature).is_ok());
+            let may = |feature: u32| node.allows(feature as usize);
             let mut best = (f64::NEG_INFINITY, 0, f64::NEG_INFINITY);
             for (k, (single, score)) in self.single.iter().zip(scores).enumerate().filter(|(_, (single, _))| may(single.feature)) {
                 let rank = Candidate::new(node, (single.feature, 0, true), *score - parent, parent).rank;

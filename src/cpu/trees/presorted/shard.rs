@@ -1,6 +1,6 @@
 //! A shard's part in the search by sorted rows: the groups that are open, one after the other.
 
-use super::walks::{self, SortedGroup};
+use super::walks::{self, LevelWalk, SortedGroup};
 use super::{Presorted, SortedLists, SortedOrder, SortedRows};
 use crate::trees::evaluate_splits::{FoundSplit, LevelBest, best_of, better};
 use crate::trees::feature_groups::{Group, group_of};
@@ -149,6 +149,7 @@ impl Shard {
         let mut slots = std::mem::take(&mut self.slots);
         // A table of few rows is one batch.
         slots.lay_out(nodes, |i| self.small_node(nodes[i].id), &self.first_plane, rules);
+        LevelWalk::lay_out(&mut slots, nodes, rules);
         let parents = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited));
         let mut best = LevelBest::new(nodes, parents.sum(), rules);
         for (group, _) in self.groups.iter().zip(groups).filter(|(_, g)| g.open) {

@@ -24,7 +24,7 @@ use std::ops::Range;
 use taiga_core::quantize::CodedFeature;
 
 pub use evaluate_splits::{SortedGroup, find_splits};
-pub use level::find_level_split;
+pub use level::{LevelWalk, find_level_split};
 pub use slots::NodeSlots;
 
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.

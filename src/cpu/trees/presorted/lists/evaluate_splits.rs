@@ -165,7 +165,7 @@ fn find_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &
             let largest = gains;
             for (lane, gain) in gains.iter_mut().enumerate() {
                 *gain -= parent;
-                if node.features.is_some() && !allows(node, context.first + lane) {
+                if !node.allows(context.first + lane) {
                     *gain = f64::NEG_INFINITY;
                 }
             }
@@ -190,7 +190,7 @@ fn find_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &
 /// Finds the best split of a node that may be divided at one border of each feature.
 fn drawn_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &SplitRules, parent: f64) -> Option<FoundSplit> {
     let mut best = None;
-    for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| allows(node, *feature)) {
+    for feature in (sorted.first..sorted.first + sorted.features).filter(|feature| node.allows(*feature)) {
         for (candidate, left) in drawn_sides(sorted, node, place, feature) {
             let gain = score(left, &context(node, feature, rules, f64::NEG_INFINITY)) - parent;
             let candidate_of =
@@ -213,7 +213,7 @@ fn drawn_level_split(
     parents: &[f64],
 ) -> Option<Candidate> {
     let mut best = LevelBest::new(nodes, parents.iter().sum(), rules);
-    for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| allows(&nodes[0], *f)) {
+    for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| nodes[0].allows(*f)) {
         // With missing values on the left; on the right where any node has some.
         let (mut sums, mut any_missing) = ([0.0; 2], false);
         for (node, parent) in nodes.iter().zip(parents) {
@@ -247,11 +247,6 @@ fn drawn_sides(sorted: &SortedLists, node: &SearchNode, place: NodeRows, feature
 fn context<'a>(node: &'a SearchNode, feature: usize, rules: &'a SplitRules, too_small: f64) -> Context<'a> {
     let direction = rules.monotone.get(feature).copied().unwrap_or(0);
     Context { rules, total: node.sums, inherited: &node.inherited, direction, too_small }
-}
-
-/// Returns whether a feature may split the node.
-fn allows(node: &SearchNode, feature: usize) -> bool {
-    node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
 }
 
 /// Returns each lane's largest score behind the last row of a bin; the other scores become infinitely small.
@@ -296,7 +291,7 @@ pub fn find_level_split(
         for (lane, feature) in own.iter().enumerate() {
             let f = sorted.first + block * LANES + lane;
             // A level's features are the same for all its nodes.
-            if nodes.first().is_some_and(|node| !allows(node, f)) {
+            if nodes.first().is_some_and(|node| !node.allows(f)) {
                 continue;
             }
             let borders = feature.borders.len();

@@ -70,11 +70,6 @@ fn allowed_anywhere(nodes: &[SearchNode], sorted: &SortedOrder) -> Option<Vec<bo
     Some(allowed)
 }
 
-/// Returns whether a feature may split the node.
-fn allows(node: &SearchNode, feature: usize) -> bool {
-    node.features.as_ref().is_none_or(|allowed| allowed.binary_search(&(feature as u32)).is_ok())
-}
-
 /// Computes [`split_scores::score`] of the split behind the row of each slot. In a `LEVEL` a node with a child that is too small counts as not split,
 /// or forbids the split ([`SplitRules::level_limits`]); for each node alone there are no such limits.
 #[inline(always)]
@@ -99,8 +94,9 @@ fn score_slots<const LEVEL: bool, const L1: bool>(slots: &mut NodeSlots, rules: 
     let (total_gradient, total_hessian) = (&slots.total_gradient[..n], &slots.total_hessian[..n]);
     for i in 0..n {
         // Where more is set aside than there is so far, the hessian is negative.
-        let (gl, hl) = ((sums[i] >> 32) as i32 as f64, sums[i] as i32 as f64);
-        let (gr, hr) = (total_gradient[i] - gl, total_hessian[i] - hl);
+        let (gl, hl) = ((sums[i] >> 32) as i32, sums[i] as i32);
+        let (gr, hr) = (total_gradient[i].wrapping_sub(gl), total_hessian[i].wrapping_sub(hl));
+        let (gl, hl, gr, hr) = (gl as f64, hl as f64, gr as f64, hr as f64);
         let (some, enough) = ((hl > 0.0) & (hr > 0.0), (hl >= fewest) & (hr >= fewest));
         let (gl, hl, gr, hr) = (gl * sg, hl * sh, gr * sg, hr * sh);
         let (gl, gr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
@@ -166,7 +162,7 @@ fn take(
         let (score, least) = (slots.own_score[own.start], slots.least[own.start]);
         let scores = &slots.scores[own.clone()];
         let enough = |gain: f64| if missing_left { is_enough::<false>(gain, least) } else { is_enough::<true>(gain, least) };
-        if !scores.iter().any(|s| enough(s - score)) || !allows(node, feature) {
+        if !scores.iter().any(|s| enough(s - score)) || !node.allows(feature) {
             continue;
         }
         let (largest, at) = first_largest(scores);

@@ -1,6 +1,7 @@
 //! The nodes that a step searches, side by side in slots, which a feature's rows go to in order.
 
-use super::{LAST, SortedOrder, is_last, row};
+use super::level::LevelWalk;
+use super::{SortedOrder, is_last, row};
 use crate::trees::histogram::expand;
 use std::ops::Range;
 use taiga_core::tree::split::SplitRules;
@@ -23,39 +24,36 @@ pub struct NodeSlots {
     /// By node, the slots of its rows.
     nodes: Vec<Range<usize>>,
     /// By node, the slot of its first row; then that of the first of the other rows.
-    starts: Vec<u16>,
+    pub starts: Vec<u16>,
     /// By node, the slot that its next row goes to.
     next: Vec<u16>,
-    /// By slot: the packed sums up to its row in its node.
+    /// By node, the packed sums of its rows, and of those that are set aside.
+    totals: Vec<u64>,
+    aside: Vec<u64>,
+    /// By slot: its row's packed statistic. In the slot before a node's first row, what the sums begin with, which is less than nothing where rows
+    /// are set aside, less what those of the node before end with.
+    own: Vec<u64>,
+    /// The packed sums up to its row in its node.
     pub sums: Vec<u64>,
-    /// The rank of its row's code among those of the feature.
+    /// The rank of its row's code among those of the feature; not for a level.
     pub ranks: Vec<u16>,
     /// The totals of its node, in units of the sums, the node's own score, and what a candidate has to gain more than.
-    pub total_gradient: Vec<f64>,
-    pub total_hessian: Vec<f64>,
+    pub total_gradient: Vec<i32>,
+    pub total_hessian: Vec<i32>,
     pub own_score: Vec<f64>,
     pub least: Vec<f64>,
     /// What the split behind its row scores.
     pub scores: Vec<f64>,
     /// The nodes' rows in a feature's order, each below the rank of its code.
     kept: Vec<u32>,
-    /// What [`NodeSlots::walk`] notes of the rows of a level.
+    /// What the walks of a level need besides.
     pub level: LevelWalk,
     /// How many rows the nodes have.
     searched: usize,
 }
 
-/// The rows of a level in a feature's order, by which the nodes' scores are added up.
-#[derive(Default)]
-pub struct LevelWalk {
-    /// By row that was met, its slot, and whether the next row's code is larger ([`LAST`]).
-    pub places: Vec<u16>,
-    /// By slot, by how much its score differs from that of the slot before it, in a unit; nothing in the slots of other rows.
-    pub steps: Vec<i64>,
-}
-
 /// Fills a vector with `len` times `value`.
-fn refill<T: Copy>(values: &mut Vec<T>, len: usize, value: T) {
+pub fn refill<T: Copy>(values: &mut Vec<T>, len: usize, value: T) {
     values.clear();
     values.resize(len, value);
 }
@@ -69,10 +67,16 @@ impl NodeSlots {
         self.statistics.extend(statistics.iter().map(|s| expand(*s)));
         refill(&mut self.node_of, rows, nodes.len() as u16);
         self.nodes.clear();
+        self.totals.clear();
         let mut at = 0;
         for i in 0..nodes.len() {
             let own = rows_of(i);
-            own.iter().for_each(|row| self.node_of[*row as usize] = i as u16);
+            let mut total = 0u64;
+            for row in own {
+                self.node_of[*row as usize] = i as u16;
+                total = total.wrapping_add(self.statistics[*row as usize]);
+            }
+            self.totals.push(total);
             self.nodes.push(at + 1..at + 1 + own.len());
             at += 1 + own.len();
         }
@@ -81,25 +85,30 @@ impl NodeSlots {
         // The slot that stands before the other rows is none of the scored ones.
         self.starts.clear();
         self.starts.extend(self.nodes.iter().map(|slots| slots.start as u16).chain([scored as u16 + 1]));
-        refill(&mut self.next, nodes.len() + 1, 0);
         refill(&mut self.kept, rows + 1, 0);
         let slots = scored + 1 + rows - self.searched;
-        refill(&mut self.level.places, rows, 0);
-        refill(&mut self.level.steps, slots, 0);
-        refill(&mut self.sums, slots, 0);
+        refill(&mut self.own, slots, 0);
+        refill(&mut self.sums, scored, 0);
         refill(&mut self.ranks, slots, NO_RANK);
         refill(&mut self.scores, scored, 0.0);
-        refill(&mut self.total_gradient, scored, 0.0);
-        refill(&mut self.total_hessian, scored, 0.0);
+        refill(&mut self.total_gradient, scored, 0);
+        refill(&mut self.total_hessian, scored, 0);
         refill(&mut self.own_score, scored, 0.0);
         refill(&mut self.least, scored, f64::INFINITY);
         for (node, slots) in nodes.iter().zip(&self.nodes) {
             let (slots, own) = (slots.start - 1..slots.end, rules.node_score(node.sums, &node.inherited));
-            self.total_gradient[slots.clone()].fill(node.sums.gradient as f64);
-            self.total_hessian[slots.clone()].fill(node.sums.hessian as f64);
+            self.total_gradient[slots.clone()].fill(node.sums.gradient as i32);
+            self.total_hessian[slots.clone()].fill(node.sums.hessian as i32);
             self.own_score[slots.clone()].fill(own);
             self.least[slots].fill(rules.min_gain);
         }
+        refill(&mut self.aside, nodes.len() + 1, 0);
+        self.write_beginnings();
+    }
+
+    /// Returns how many rows the table has.
+    pub fn table_rows(&self) -> usize {
+        self.node_of.len()
     }
 
     /// Returns how many slots are scored: whole vectors of them.
@@ -122,87 +131,147 @@ impl NodeSlots {
         let mut any = false;
         for entry in &sorted.order(f)[..sorted.missing[f] as usize] {
             let node = self.node_of[row(*entry)] as usize;
-            let before = &mut self.sums[self.starts[node] as usize - 1];
-            *before = before.wrapping_sub(self.statistics[row(*entry)]);
+            self.aside[node] = self.aside[node].wrapping_add(self.statistics[row(*entry)]);
             any |= node < self.nodes.len();
         }
+        self.write_beginnings();
         any
     }
 
     /// Takes nothing off any more.
     pub fn clear_aside(&mut self) {
-        self.starts.iter().for_each(|start| self.sums[*start as usize - 1] = 0);
+        self.aside.fill(0);
+        self.write_beginnings();
     }
 
-    /// Sends the rows of a feature in order to their slots, with the ranks of their codes. For a `LEVEL` it notes where they went; returns how
-    /// many rows it met.
+    /// Writes into the slot before each node's rows what takes the sums from those of the node before to those that this one begins with.
+    fn write_beginnings(&mut self) {
+        let mut before = 0u64;
+        for ((slots, total), aside) in self.nodes.iter().zip(&self.totals).zip(&self.aside) {
+            let beginning = 0u64.wrapping_sub(*aside);
+            self.own[slots.start - 1] = beginning.wrapping_sub(before);
+            before = beginning.wrapping_add(*total);
+        }
+    }
+
+    /// Sends the rows of a feature in order to their slots and adds up each node's, with the ranks of their codes, or for a `LEVEL`
+    /// with a note of where they went. Returns how many rows it met.
     #[inline(always)]
     pub fn walk<const LEVEL: bool>(&mut self, order: &[u16]) -> usize {
-        assert!(order.len() < self.kept.len() && order.len() <= self.level.places.len());
-        if 2 * self.searched > order.len() {
-            return self.walk_all::<LEVEL>(order);
+        let all = 2 * self.searched > order.len();
+        let met = if all { order.len() } else { self.keep_searched(order) };
+        // Other rows are not sent anywhere where they are left out, or where there are none.
+        let others = all && self.searched < order.len();
+        if self.nodes.len() + others as usize <= FEW_NODES {
+            let free = self.starts[..self.starts.len().min(FEW_NODES)].iter().rev().fold(0, |free, start| free << 16 | *start as u64);
+            self.send::<LEVEL, _>(order, met, InRegister(free));
+        } else {
+            let mut next = std::mem::take(&mut self.next);
+            next.clone_from(&self.starts);
+            self.send::<LEVEL, _>(order, met, InMemory(&mut next));
+            self.next = next;
         }
-        // Most rows are of no node: without them first.
-        let (mut kept, mut rank, others) = (0, 0, self.nodes.len() as u16);
+        let mut sum = 0u64;
+        for (sums, own) in self.sums.iter_mut().zip(&self.own) {
+            sum = sum.wrapping_add(*own);
+            *sums = sum;
+        }
+        met
+    }
+
+    /// Keeps the rows that are of a node, where these are less than half of all; returns how many there are.
+    #[inline(always)]
+    fn keep_searched(&mut self, order: &[u16]) -> usize {
+        let (node_of, kept, others) = (&self.node_of[..], &mut self.kept[..], self.nodes.len() as u16);
+        assert!(order.len() < kept.len());
+        let (mut met, mut rank) = (0, 0);
         for entry in order {
-            // SAFETY: an order has every row of the table once, of which `node_of` has all, and `kept` as many.
+            // SAFETY: an order has every row of the table once, and `kept` has room for one more.
             unsafe {
-                *self.kept.get_unchecked_mut(kept) = rank << 16 | row(*entry) as u32;
-                kept += (*self.node_of.get_unchecked(row(*entry)) != others) as usize;
+                *kept.get_unchecked_mut(met) = rank << 16 | row(*entry) as u32;
+                met += (*node_of.get_unchecked(row(*entry)) != others) as usize;
             }
             rank += is_last(*entry) as u32;
         }
         // Behind the last row stands no rank of a code.
-        self.kept[kept] = u32::MAX;
-        self.next.copy_from_slice(&self.starts);
-        for i in 0..kept {
-            // SAFETY: as below; there is an entry behind the last row's.
-            unsafe {
-                let (kept, next) = (*self.kept.get_unchecked(i), *self.kept.get_unchecked(i + 1));
-                let slot = self.take_slot((kept & 0xffff) as usize);
-                *self.ranks.get_unchecked_mut(slot) = (kept >> 16) as u16;
-                if LEVEL {
-                    *self.level.places.get_unchecked_mut(i) = slot as u16 | if kept >> 16 != next >> 16 { LAST } else { 0 };
-                }
-            }
-        }
-        kept
+        kept[met] = u32::MAX;
+        met
     }
 
+    /// Sends the rows that are met to their slots.
     #[inline(always)]
-    fn walk_all<const LEVEL: bool>(&mut self, order: &[u16]) -> usize {
-        self.next.copy_from_slice(&self.starts);
+    fn send<const LEVEL: bool, F: FreeSlots>(&mut self, order: &[u16], met: usize, mut free: F) {
+        let (ranks, places, kept) = (&mut self.ranks[..], &mut self.level.places[..], &self.kept[..met]);
+        let (node_of, statistics, own) = (&self.node_of[..], &self.statistics[..], &mut self.own[..]);
+        assert!(!LEVEL || met <= places.len());
+        let mut send = |i: usize, row: usize, rank: u16| {
+            // SAFETY: an order has every row of the table once, of which there are nodes and statistics. So each node gets no more rows than it has slots,
+            // and the same holds for the other rows; there are as many ranks as slots, and for a level a place for each row.
+            unsafe {
+                let slot = free.take(*node_of.get_unchecked(row) as usize);
+                *own.get_unchecked_mut(slot) = *statistics.get_unchecked(row);
+                if LEVEL {
+                    *places.get_unchecked_mut(i) = slot as u16;
+                } else {
+                    *ranks.get_unchecked_mut(slot) = rank;
+                }
+            }
+        };
+        if met < order.len() {
+            for (i, kept) in kept.iter().enumerate() {
+                send(i, (kept & 0xffff) as usize, (kept >> 16) as u16);
+            }
+            return;
+        }
         let mut rank = 0;
         for (i, entry) in order.iter().enumerate() {
-            // SAFETY: an order has every row of the table once, so each node gets no more rows than there are slots behind its start, and
-            // the same holds for the other rows; `places` has room for as many.
-            unsafe {
-                let slot = self.take_slot(row(*entry));
-                *self.ranks.get_unchecked_mut(slot) = rank;
-                if LEVEL {
-                    *self.level.places.get_unchecked_mut(i) = slot as u16 | (*entry & LAST);
-                }
-            }
+            send(i, row(*entry), rank);
             rank += is_last(*entry);
         }
-        order.len()
     }
 
-    /// Sends a row to the next slot of its node; returns which.
+    /// Returns the row that the last walk through `order` met as the `i`-th of `met`, and whether the code of the next one is larger.
+    pub fn met(&self, order: &[u16], i: usize, met: usize) -> (usize, bool) {
+        if met == order.len() {
+            (row(order[i]), is_last(order[i]) == 1)
+        } else {
+            ((self.kept[i] & 0xffff) as usize, self.kept[i] >> 16 != self.kept[i + 1] >> 16)
+        }
+    }
+}
+
+/// So many nodes' next slots are counted in a register, the other rows' among them.
+const FEW_NODES: usize = 4;
+
+/// The next slot of each node.
+trait FreeSlots {
+    /// Takes a node's next slot.
     ///
     /// # Safety
-    /// The row is one of the table's, and comes once after `next` was set to `starts`.
+    /// The node is one of those whose slots are counted.
+    unsafe fn take(&mut self, node: usize) -> usize;
+}
+
+/// Those of [`FEW_NODES`], of 16 bits each: the rows of so few nodes often wait for the row before them, which is shorter in a register.
+struct InRegister(u64);
+
+impl FreeSlots for InRegister {
     #[inline(always)]
-    unsafe fn take_slot(&mut self, row: usize) -> usize {
-        // SAFETY: `node_of` and `statistics` have all rows of the table; `next` has all nodes and the other rows; and as each row comes once,
-        // the slot is one of its node's, before which there is another one.
-        unsafe {
-            let next = self.next.get_unchecked_mut(*self.node_of.get_unchecked(row) as usize);
-            let slot = *next as usize;
-            *next += 1;
-            let sum = self.sums.get_unchecked(slot - 1).wrapping_add(*self.statistics.get_unchecked(row));
-            *self.sums.get_unchecked_mut(slot) = sum;
-            slot
-        }
+    unsafe fn take(&mut self, node: usize) -> usize {
+        let slot = (self.0 >> (16 * node)) as u16;
+        self.0 += 1 << (16 * node);
+        slot as usize
+    }
+}
+
+struct InMemory<'a>(&'a mut [u16]);
+
+impl FreeSlots for InMemory<'_> {
+    #[inline(always)]
+    unsafe fn take(&mut self, node: usize) -> usize {
+        // SAFETY: the caller's promise.
+        let next = unsafe { self.0.get_unchecked_mut(node) };
+        *next += 1;
+        *next as usize - 1
     }
 }
