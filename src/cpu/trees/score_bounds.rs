@@ -91,7 +91,7 @@ impl ScoreBounds {
     ///
     /// An f32 is rounded by 2⁻²⁴ of it at the most: thirteen times on the way to a bound, and once a node that is added. Twice that serves both
     /// directions and the f64 score's own rounding.
-    pub fn slack(nodes: usize) -> f64 {
+    pub const fn slack(nodes: usize) -> f64 {
         (16 + nodes) as f64 / (1 << 23) as f64
     }
 
@@ -312,6 +312,15 @@ mod tests {
                 assert!(bounds.fill(&steps, aside, total, bounds.of_score(too_small), &mut out, steps.len));
                 assert!(bounds.fill(&of_packed, aside, total, bounds.of_score(too_small), &mut out_of_packed, steps.len));
                 assert_eq!(out[..steps.len], out_of_packed[..steps.len], "case {case}");
+                if counts == Counts::Hessians {
+                    // The same where each candidate stands in a node of its own.
+                    let left = |i: usize| ((steps.at(i).gradient - aside.gradient) << 32) + steps.at(i).hessian - aside.hessian;
+                    let left: Vec<u64> = (0..steps.len).map(|i| left(i) as u64).collect();
+                    let totals = [total.gradient, total.hessian].map(|total| vec![total as i32; left.len()]);
+                    let (too_small, mut each) = (vec![bounds.of_score(too_small); left.len()], vec![0.0; left.len()]);
+                    bounds.fill_each(&left, (&totals[0], &totals[1]), &too_small, &mut each);
+                    assert_eq!(each, out[..steps.len], "case {case}");
+                }
                 for (i, bound) in out[..steps.len].iter().enumerate() {
                     assert_eq!(steps.at(i), of_packed.at(i));
                     let score = score(steps.at(i) - aside, &c);

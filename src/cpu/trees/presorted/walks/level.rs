@@ -15,8 +15,8 @@ use multiversion::multiversion;
 use taiga_core::tree::split::{SplitRules, Sums};
 use taiga_core::tree::steps::{Candidate, SearchNode};
 
-/// A level's nodes whose bounds are less than 2 to this in units each, together less than as many times [`NODES`]: a bound is that of a
-/// number of 24 bits.
+/// In units the bound of each of a level's nodes is less than 2 to this, which an f32 holds with its rounding, and all together less than that times
+/// [`NODES`], or the more nodes the less each.
 const NODE_BITS: u32 = 22;
 const NODES: usize = 1 << 7;
 
@@ -28,7 +28,7 @@ const FORBIDDEN: i32 = -(1 << (NODE_BITS + NODES.trailing_zeros() + 1));
 
 /// By how many units a node's score may differ from its bound: by [`ScoreBounds::slack`] of less than 2 to [`NODE_BITS`], and by what rounding to units
 /// takes.
-const ERROR: i64 = 10;
+const ERROR: i64 = (ScoreBounds::slack(1) * (1u64 << NODE_BITS) as f64) as i64 + 2;
 
 /// What the search of a level needs besides the slots of its nodes.
 #[derive(Default)]
@@ -170,12 +170,13 @@ fn fill_bounds(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[S
     if !magnitude.is_finite() {
         return None;
     }
-    // The inverse of the smallest numbers is not finite.
-    let scale = 1.0 / magnitude.max(f64::MIN_POSITIVE);
+    // The inverse of smaller numbers is not finite.
+    let magnitude = magnitude.max(f64::MIN_POSITIVE);
+    let scale = 1.0 / magnitude;
     for (bound, score) in slots.level.bounds.iter_mut().zip(&slots.scores) {
         *bound = (score * scale) as f32;
     }
-    Some((1.0, magnitude.max(f64::MIN_POSITIVE)))
+    Some((1.0, magnitude))
 }
 
 /// Returns the largest magnitude of whole vectors of scores but those that forbid a split; no number where one is none.
