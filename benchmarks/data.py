@@ -42,9 +42,11 @@ def synthetic(rows: int, features: int = 28, task: Task = "binary", seed: int = 
     def make(start: int) -> None:
         stop = min(start + BLOCK, rows)
         rng = np.random.default_rng([seed, 1 + (first_row + start) // BLOCK])
-        # Whole blocks, so that a row's values do not depend on where the table ends.
-        z = rng.standard_normal((features, BLOCK), dtype=np.float32)
-        noise = rng.random(BLOCK)
+        # Whole blocks are drawn, so that a row's values do not depend on where the table ends; only its rows are kept.
+        z = np.empty((features, stop - start), np.float32)
+        for values in z:
+            values[:] = rng.standard_normal(BLOCK, dtype=np.float32)[: stop - start]
+        noise = rng.random(BLOCK)[: stop - start]
         z[3::7] = (z[3::7] + z[2::7][: len(z[3::7])]) * np.float32(0.7071)
         score = (
             np.sin(2 * z[0])
@@ -58,13 +60,13 @@ def synthetic(rows: int, features: int = 28, task: Task = "binary", seed: int = 
             - 0.43
         )
         if task == "binary":
-            target[start:stop] = (noise < 1 / (1 + np.exp(-score)))[: stop - start]
+            target[start:stop] = noise < 1 / (1 + np.exp(-score))
         else:
             # Logistic noise: the logit of the uniform draw.
-            target[start:stop] = (score + 0.5 * np.log(noise / (1 - noise) + 1e-12))[: stop - start]
+            target[start:stop] = score + 0.5 * np.log(noise / (1 - noise) + 1e-12)
         z[1::4] = np.exp(z[1::4])
         z[2::4] = np.round(z[2::4] * 8) / 8
-        columns[:, start:stop] = z[:, : stop - start]
+        columns[:, start:stop] = z
 
     # A few at a time, since each has some copies of its block.
     with ThreadPoolExecutor(min(16, os.cpu_count() or 1)) as threads:

@@ -259,6 +259,9 @@ def test_errors_are_those_of_any_fit(frame: pl.DataFrame) -> None:
     assert lazy.taiga.fit_gbdt("b", "a", batches=True, on_error="null") is None
     with pytest.raises(pl.exceptions.ComputeError, match="column `y`: the target is among the features"):
         lazy.taiga.fit_gbdt(pl.col("y"), cs.by_name("a", "y"), rounds=1, batches=100)
+    several = pl.struct("y", z=pl.col("y") * 2)
+    with pytest.raises(pl.exceptions.ComputeError, match="column `y`: the target is among the features"):
+        lazy.taiga.fit_gbdt(several, cs.by_name("a", "y"), rounds=1, batches=100)
 
     def fails(rows: pl.DataFrame) -> pl.DataFrame:
         # What is kept comes without the features.

@@ -123,6 +123,34 @@ def test_what_ranks_groups_gets_whole_groups(way: dict[str, Any]) -> None:
     assert predicted[0].equals(predicted[1])
 
 
+@pytest.mark.parametrize("way", [{"loss": "pairwise"}, {"metric": "ndcg@3"}])
+@pytest.mark.parametrize(
+    "folds",
+    [
+        {"folds": "fold"},
+        {"folds": pl.col("fold")},
+        {"folds": "time", "n_folds": 3},
+        {"folds": "group", "fold_by": "fold", "n_folds": 3},
+    ],
+)
+def test_folds_that_divide_a_group_are_an_error(way: dict[str, Any], folds: dict[str, Any]) -> None:
+    """Proves that no way to tell folds divides the groups of a ranking, and that the first group divided is named."""
+    rows = pl.int_range(90, eager=True)
+    df = pl.DataFrame({"r": rows % 4, "x": rows * 7 % 11, "q": rows % 30, "whole": rows % 30 % 3, "fold": rows % 4})
+    params: dict[str, Any] = {"group": "q", "rounds": 3, **way}
+    text = "parameter `folds`: divide the group that begins in row 0: the rows of a group"
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        df.taiga.cross_validate("r", "x", **params, **folds)
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        df.select(tg.cross_val_predict("r", "x", **params, **folds))
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        df.select(tg.fit_folds("r", "x", **params, **folds))
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        df.taiga.search("r", "x", space={"depth": [1, 2]}, **params, **folds)
+    whole = {"fold_by": "whole", "n_folds": 3, "folds": "group"} if "fold_by" in folds else {"folds": "whole"}
+    assert df.taiga.cross_validate("r", "x", **params, **whole).height == 3
+
+
 def test_what_a_gaussian_loss_predicts_is_known(levels: pl.DataFrame) -> None:
     """Proves that `cross_val_predict` of `loss="gaussian"` needs no `dtype`."""
     params: dict[str, Any] = {"loss": "gaussian", "folds": "fold", **FEW}

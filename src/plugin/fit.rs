@@ -383,23 +383,28 @@ impl Parts {
     /// # Errors
     /// If it is.
     pub fn check_target_is_no_feature(&self) -> PolarsResult<()> {
-        let target = self.target.name();
-        for feature in &self.features {
-            if feature.name() == target && feature.dtype() == self.target.dtype() && feature.equals_missing(&self.target) {
-                return Err(Parts::target_is_feature(&self.target));
-            }
+        let is_it = |(feature, target): &(usize, Series)| self.features[*feature].equals_missing(target);
+        match self.targets_named_as_features()?.iter().find(|pair| is_it(pair)) {
+            Some((_, target)) => Err(Parts::target_is_feature(target)),
+            None => Ok(()),
         }
-        if !matches!(self.target.dtype(), DataType::Struct(_)) {
-            return Ok(());
+    }
+
+    /// The features that have the name and the type of the target, or of one of several targets, by their places and with it.
+    ///
+    /// # Errors
+    /// Those of reading several targets.
+    pub fn targets_named_as_features(&self) -> PolarsResult<Vec<(usize, Series)>> {
+        let mut targets = vec![self.target.clone()];
+        if matches!(self.target.dtype(), DataType::Struct(_)) {
+            targets.extend(self.target.struct_()?.fields_as_series());
         }
-        // Of several targets each.
-        for one in self.target.struct_()?.fields_as_series() {
-            let is_it = |f: &&Series| f.name() == one.name() && f.dtype() == one.dtype() && f.equals_missing(&one);
-            if self.features.iter().any(|feature| is_it(&feature)) {
-                return Err(Parts::target_is_feature(&one));
-            }
+        let mut found = vec![];
+        for target in targets {
+            let alike = |f: &Series| f.name() == target.name() && f.dtype() == target.dtype();
+            found.extend(self.features.iter().position(alike).map(|place| (place, target)));
         }
-        Ok(())
+        Ok(found)
     }
 
     /// The error for a target that is among the features.

@@ -16,6 +16,7 @@ use polars::prelude::*;
 use serde::Deserialize;
 use std::collections::HashMap;
 use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
+use taiga_engine::dataset::row_groups::RowGroups;
 use taiga_engine::dataset::{Batches, Input};
 use taiga_engine::device::DeviceSet;
 use taiga_engine::learners::boosting::coded_table::CodedTable;
@@ -145,8 +146,17 @@ fn places(series: &Series) -> PolarsResult<(Vec<u32>, u32)> {
 }
 
 impl DivisionKwargs {
-    /// Divides the rows.
+    /// Divides the rows, and no group of a ranking.
     fn folds(&self, parts: &Parts, input: &Input<'_>) -> PolarsResult<Folds> {
+        let folds = self.divided(parts, input)?;
+        if let Some(groups) = &input.loss_columns.groups {
+            RowGroups::new(groups).check_folds(&folds.of_row).map_err(errors::compute)?;
+        }
+        Ok(folds)
+    }
+
+    /// Divides the rows as asked for.
+    fn divided(&self, parts: &Parts, input: &Input<'_>) -> PolarsResult<Folds> {
         let column = parts.one("fold")?;
         if let Some(column) = &column {
             parts.check_length(column)?;

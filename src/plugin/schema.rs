@@ -14,6 +14,19 @@ pub fn is_known(dtype: &DataType) -> bool {
     !matches!(dtype, DataType::Unknown(_))
 }
 
+/// A type with the fields of its structs in their order, the first twenty: Polars tells their number alone.
+pub fn shown(dtype: &DataType) -> String {
+    match dtype {
+        DataType::Struct(fields) => {
+            let more = if fields.len() > 20 { format!(", … ({})", fields.len()) } else { String::new() };
+            let fields: Vec<String> = fields.iter().take(20).map(|f| format!("{}: {}", f.name(), shown(f.dtype()))).collect();
+            format!("struct{{{}{more}}}", fields.join(", "))
+        }
+        DataType::List(inner) => format!("list[{}]", shown(inner)),
+        other => other.to_string(),
+    }
+}
+
 /// The fields with every struct among them replaced by its fields, and theirs.
 pub fn unnest(fields: &[Field]) -> Vec<Field> {
     let mut out = vec![];

@@ -142,11 +142,30 @@ impl RowGroups {
         }
         Ok(())
     }
+
+    /// Checks that the rows of each group are of one fold, or of none.
+    ///
+    /// # Errors
+    /// [`Error::Parameter`] with the first group that is divided.
+    pub fn check_folds(&self, folds: &[u32]) -> Result<()> {
+        for group in 0..self.len() {
+            let rows = self.rows(group);
+            if rows.iter().any(|row| folds[*row as usize] != folds[rows[0] as usize]) {
+                let text = format!(
+                    "divide the group that begins in row {}: the rows of a group of a ranking are of one fold, or of none",
+                    rows[0]
+                );
+                return Err(Error::parameter("folds", text).of_values());
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dataset::folds::NO_FOLD;
     use proptest::prelude::*;
 
     proptest! {
@@ -181,5 +200,8 @@ mod tests {
         assert!(groups.check_held_out(&[true, true, false, false]).is_ok());
         let fault = groups.check_held_out(&[true, true, false, true]).unwrap_err().to_string();
         assert!(fault.contains("`eval`") && fault.contains("1 of the 2 rows") && fault.contains("row 2"), "{fault}");
+        assert!(groups.check_folds(&[1, 1, NO_FOLD, NO_FOLD]).is_ok());
+        let fault = groups.check_folds(&[0, 0, 1, NO_FOLD]).unwrap_err().to_string();
+        assert!(fault.contains("`folds`") && fault.contains("row 2"), "{fault}");
     }
 }

@@ -105,10 +105,10 @@ impl Passes<'_> {
         let pass = Python::attach(|py| self.feed.call0(py)).map_err(|error| self.noted(error))?;
         let (pass, rows) = (Pass(pass), self.parts.target.len());
         let watch = Watch::new(self.begun.learner.function(), "rows read", self.begun.kwargs.progress);
-        let (mut first, mut is_target) = (0, rows > 0);
-        let target = &self.parts.target;
-        let named = self.parts.features.iter().position(|s| s.name() == target.name() && s.dtype() == target.dtype());
-        let named = named.filter(|index| !self.begun.whole[*index]);
+        let mut first = 0;
+        // The targets that all rows so far have among the features as well.
+        let mut repeated = if rows > 0 { self.parts.targets_named_as_features().map_err(errors::through)? } else { vec![] };
+        repeated.retain(|(index, _)| !self.begun.whole[*index]);
         while let Some(batch) = self.next(&pass)? {
             let batch = Fields::new(&batch).map_err(errors::through)?;
             let len = batch.rows();
@@ -116,18 +116,16 @@ impl Passes<'_> {
             if first + len <= rows {
                 self.check_kept(&batch, first).map_err(errors::through)?;
             }
-            if let Some(index) = named {
-                is_target &= batch.columns[index].equals_missing(&target.slice(first as i64, len));
-            }
+            repeated.retain(|(index, target)| batch.columns[*index].equals_missing(&target.slice(first as i64, len)));
             let numbers = batch.columns.iter().zip(&self.begun.whole).filter(|(_, whole)| !**whole);
             let numbers = numbers.map(|(s, _)| Numbers::feature(s)).collect::<PolarsResult<Vec<_>>>().map_err(errors::through)?;
             visit(&batch, &numbers.iter().map(Numbers::column).collect::<Vec<_>>())?;
             first += len;
             watch.round(first.min(rows) as u32, rows as u32, None);
         }
-        match named {
-            Some(_) if is_target => Err(errors::through(Parts::target_is_feature(target))),
-            _ => Ok(()),
+        match repeated.first() {
+            Some((_, target)) => Err(errors::through(Parts::target_is_feature(target))),
+            None => Ok(()),
         }
     }
 }

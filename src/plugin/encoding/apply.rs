@@ -8,7 +8,7 @@ use crate::export::{Answer, Length, export};
 use crate::literal::unlabelled;
 use crate::monitor::{self, LONG, expression};
 use crate::predict::{check_models, distinct_models, models_of, wanted};
-use crate::schema::is_known;
+use crate::schema::{is_known, shown};
 use crate::threads::{default_threads, for_blocks, on_all_threads};
 use arrow2::array::PrimitiveArray;
 use polars::prelude::*;
@@ -51,7 +51,7 @@ fn encoder(bytes: &[u8]) -> PolarsResult<Arc<TargetEncoder>> {
 fn encode_all(encoder: &TargetEncoder, series: &Series, classes: Option<&[String]>, device: &str) -> PolarsResult<Series> {
     let name = series.name();
     if encoder.classes() != classes {
-        let (own, planned) = (values_type(encoder.classes()), values_type(classes));
+        let (own, planned) = (shown(&values_type(encoder.classes())), shown(&values_type(classes)));
         return Err(errors::data(format!(
             "the encoder of `{}` gives {own}, and the query was planned for {planned}; say so with dtype=, or give the encoder as a value",
             encoder.target()

@@ -1,6 +1,7 @@
 //! What a prediction looks like, and its type, which Polars must know before there is a model.
 
 use super::applied::{Applied, Inputs};
+use crate::schema::shown;
 use crate::{errors, labels};
 use polars::prelude::*;
 use serde::Deserialize;
@@ -54,19 +55,6 @@ enum Kind {
     Explained(Terms),
     /// The mean over the training rows where only some columns are known: partial dependence without data.
     Known,
-}
-
-/// A type with the fields of its structs in their order, the first twenty: Polars tells their number alone.
-fn shown(dtype: &DataType) -> String {
-    match dtype {
-        DataType::Struct(fields) => {
-            let more = if fields.len() > 20 { format!(", … ({})", fields.len()) } else { String::new() };
-            let fields: Vec<String> = fields.iter().take(20).map(|f| format!("{}: {}", f.name(), shown(f.dtype()))).collect();
-            format!("struct{{{}{more}}}", fields.join(", "))
-        }
-        DataType::List(inner) => format!("list[{}]", shown(inner)),
-        other => other.to_string(),
-    }
 }
 
 /// The outputs by the names that users give them.
