@@ -22,6 +22,8 @@ pub struct CodeBlock {
     pub bytes: Buffer,
     pub stride: usize,
     pub width: usize,
+    /// Bins from one feature to the next; all codes are smaller.
+    pub bins: usize,
     pub features: std::ops::Range<usize>,
 }
 
@@ -35,6 +37,7 @@ impl CodeBlock {
             bytes: Buffer::new(rows * layout.stride, spill)?,
             stride: layout.stride,
             width: layout.width,
+            bins: layout.bins,
             features: layout.features.clone(),
         })
     }

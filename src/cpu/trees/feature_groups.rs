@@ -2,9 +2,9 @@
 //! (statistics of categories and of their combinations). A group has codes, histograms and slots
 //! of its own, so that a tree pays only for the groups that are open in it.
 
-use super::NO_SLOT;
 use super::feature_share::{FeatureShare, Pending};
 use super::needed::of_histogram;
+use super::{NO_SLOT, write};
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock};
 use taiga_core::collective::Collective;
@@ -87,6 +87,22 @@ impl Group {
         self.pending.clear();
         self.used_slots = 0;
         self.shares.iter_mut().for_each(|share| share.get_mut().unwrap_or_else(PoisonError::into_inner).begin_tree());
+    }
+
+    /// Leaves the room of its histograms to the groups of other trees, each thread's to a thread.
+    pub fn give_up_slots(&mut self, spare: &mut Vec<Vec<i64>>) {
+        if self.room > 0 {
+            spare.extend(self.shares.iter().map(|share| write(share).give_up_slots()));
+            self.room = 0;
+        }
+    }
+
+    /// Takes the room of histograms that other groups have left, the largest, where it has none.
+    pub fn take_slots(&mut self, spare: &mut Vec<Vec<i64>>) {
+        if self.room == 0 {
+            spare.sort_unstable_by_key(Vec::capacity);
+            self.shares.iter().for_each(|share| write(share).take_slots(spare.pop().unwrap_or_default()));
+        }
     }
 
     /// Returns the slot of a node's histogram.

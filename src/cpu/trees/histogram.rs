@@ -2,13 +2,13 @@
 //!
 //! A bin is one u64: the gradients' sum (signed) in its upper half, the hessians' (unsigned) in
 //! its lower, so that one addition serves both. 16-bit statistics keep both halves exact over
-//! [`MAX_ROWS`] rows. A feature's bins are [`STRIDE`] apart: with 256, equal codes of neighbouring
+//! [`MAX_ROWS`] rows. A feature's bins are [`STRIDE`] apart (or [`NARROW`]): with 256, equal codes of neighbouring
 //! features would fall 2 KiB apart and alias in the cache's store buffer.
 
 use super::codes::{CodeBlock, STATISTICS};
 use super::gradient_quantizer::BATCH;
 use std::ops::Range;
-pub use taiga_core::learners::boosting::layout::{MAX_ROWS, STRIDE};
+pub use taiga_core::learners::boosting::layout::{MAX_ROWS, NARROW, STRIDE};
 pub use taiga_core::memory::prefetch_near;
 
 /// How many rows ahead codes are prefetched from memory, and from the second-level cache.
@@ -123,19 +123,19 @@ impl<const HALVES: bool> Addend for Counted<HALVES> {
 /// Adds `addend` to the bins of one row's `G` codes.
 ///
 /// # Safety
-/// `row` is readable for `G` bytes and `bins` writable for `G * STRIDE` bins; `G` is a multiple of 4.
+/// `row` is readable for `G` bytes, which are smaller than `S`, and `bins` writable for `G * S` bins; `G` is a multiple of 4.
 #[inline(always)]
-unsafe fn add_row<const G: usize, A: Addend>(row: *const u8, addend: A, bins: *mut u64) {
+unsafe fn add_row<const G: usize, const S: usize, A: Addend>(row: *const u8, addend: A, bins: *mut u64) {
     let mut k = 0;
     while k < G {
         let m = if G - k < 8 { G - k } else { 8 };
-        // SAFETY: by the caller's promise; a code is a byte, so `code < STRIDE`.
+        // SAFETY: by the caller's promise.
         unsafe {
             let word =
                 if m == 8 { (row.add(k) as *const u64).read_unaligned() } else { (row.add(k) as *const u32).read_unaligned() as u64 };
             let mut j = 0;
             while j < m {
-                addend.add_to(bins.add(((k + j) * STRIDE + ((word >> (8 * j)) & 255) as usize) * A::WIDTH));
+                addend.add_to(bins.add(((k + j) * S + ((word >> (8 * j)) & 255) as usize) * A::WIDTH));
                 j += 1;
             }
         }
@@ -173,9 +173,10 @@ impl KernelCall {
             RowSelection::List(list, len) => (list, 0, len),
         };
         let total = block.rows();
-        assert!(bins.words.len() >= block.width * STRIDE * bins.width() && len <= MAX_ROWS);
+        assert!(bins.words.len() >= block.width * block.bins * bins.width() && len <= MAX_ROWS);
         assert!(own.start <= own.end && own.end <= block.width && own.len().is_multiple_of(4));
         assert!(block.width <= block.stride && block.stride <= 32);
+        assert!(block.bins == NARROW || block.bins == STRIDE);
         assert!(statistics.is_some() || block.width + STATISTICS <= block.stride);
         assert!(statistics.is_none_or(|s| s.len() >= len));
         match rows {
@@ -185,7 +186,7 @@ impl KernelCall {
                 debug_assert!(list[..len].iter().all(|r| (*r as usize) < total));
             }
         }
-        let words = own.start * STRIDE * bins.width();
+        let words = own.start * block.bins * bins.width();
         KernelCall {
             codes: block.bytes.as_slice().as_ptr().wrapping_add(own.start),
             stride: block.stride,
@@ -213,7 +214,7 @@ pub enum BinWords {
 
 /// The bins that rows are added to.
 pub struct Bins<'b> {
-    /// `[feature][code]`, features [`STRIDE`] codes apart.
+    /// `[feature][code]`, features as many codes apart as the block says.
     pub words: &'b mut [u64],
     pub of: BinWords,
 }
@@ -230,7 +231,7 @@ impl Bins<'_> {
 /// # Safety
 /// See [`add`]: it makes the [`KernelCall`] and has checked it.
 #[inline(always)]
-unsafe fn add_generic<const G: usize, A: Addend>(job: KernelCall) {
+unsafe fn add_generic<const G: usize, const S: usize, A: Addend>(job: KernelCall) {
     let KernelCall { codes, stride, embedded, rows, first, len, readable, statistics, bins } = job;
     // SAFETY: every row number is smaller than the block's rows and every pointer covers what the
     // job says (checked by `add`); prefetches may point anywhere.
@@ -242,14 +243,14 @@ unsafe fn add_generic<const G: usize, A: Addend>(job: KernelCall) {
                 for i in 0..len {
                     let row = codes.add((first + i) * stride);
                     prefetch_far(row.wrapping_add(next));
-                    add_row::<G, A>(row, A::of(*statistics.add(i)), bins);
+                    add_row::<G, S, A>(row, A::of(*statistics.add(i)), bins);
                 }
             }
             (true, true) => {
                 for i in 0..len {
                     let row = codes.add((first + i) * stride);
                     prefetch_near(row.wrapping_add(1024));
-                    add_row::<G, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
+                    add_row::<G, S, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
                 }
             }
             (false, true) => {
@@ -258,11 +259,11 @@ unsafe fn add_generic<const G: usize, A: Addend>(job: KernelCall) {
                     prefetch_far(codes.wrapping_add(*rows.add(i + FAR) as usize * stride));
                     prefetch_near(codes.wrapping_add(*rows.add(i + NEAR) as usize * stride));
                     let row = codes.add(*rows.add(i) as usize * stride);
-                    add_row::<G, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
+                    add_row::<G, S, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
                 }
                 for i in ahead..len {
                     let row = codes.add(*rows.add(i) as usize * stride);
-                    add_row::<G, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
+                    add_row::<G, S, A>(row, A::of((row.add(embedded) as *const u32).read_unaligned()), bins);
                 }
             }
             (false, false) => {
@@ -270,10 +271,10 @@ unsafe fn add_generic<const G: usize, A: Addend>(job: KernelCall) {
                 for i in 0..ahead {
                     prefetch_far(codes.wrapping_add(*rows.add(i + FAR) as usize * stride));
                     prefetch_near(codes.wrapping_add(*rows.add(i + NEAR) as usize * stride));
-                    add_row::<G, A>(codes.add(*rows.add(i) as usize * stride), A::of(*statistics.add(i)), bins);
+                    add_row::<G, S, A>(codes.add(*rows.add(i) as usize * stride), A::of(*statistics.add(i)), bins);
                 }
                 for i in ahead..len {
-                    add_row::<G, A>(codes.add(*rows.add(i) as usize * stride), A::of(*statistics.add(i)), bins);
+                    add_row::<G, S, A>(codes.add(*rows.add(i) as usize * stride), A::of(*statistics.add(i)), bins);
                 }
             }
         }
@@ -284,26 +285,29 @@ unsafe fn add_generic<const G: usize, A: Addend>(job: KernelCall) {
 /// As [`add_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_bmi<const G: usize, A: Addend>(job: KernelCall) {
+unsafe fn add_bmi<const G: usize, const S: usize, A: Addend>(job: KernelCall) {
     // SAFETY: the caller's promise.
-    unsafe { add_generic::<G, A>(job) }
+    unsafe { add_generic::<G, S, A>(job) }
 }
 
-/// The kernel for `width` codes a row and an addend: of a function for any processor and one for those with AVX2,
+/// The kernel for `width` codes a row, so many bins a feature and an addend: of a function for any processor and one for those with AVX2,
 /// BMI1 and BMI2.
 macro_rules! kernel {
-    ($width:expr, $addend:ty, $generic:ident, $bmi:ident) => {{
+    ($width:expr, $bins:expr, $addend:ty, $generic:ident, $bmi:ident) => {{
         macro_rules! pick {
             ($f:ident) => {
+                if $bins == NARROW { pick!($f, NARROW) } else { pick!($f, STRIDE) }
+            };
+            ($f:ident, $s:ident) => {
                 match $width {
-                    4 => $f::<4, $addend>,
-                    8 => $f::<8, $addend>,
-                    12 => $f::<12, $addend>,
-                    16 => $f::<16, $addend>,
-                    20 => $f::<20, $addend>,
-                    24 => $f::<24, $addend>,
-                    28 => $f::<28, $addend>,
-                    _ => $f::<32, $addend>,
+                    4 => $f::<4, $s, $addend>,
+                    8 => $f::<8, $s, $addend>,
+                    12 => $f::<12, $s, $addend>,
+                    16 => $f::<16, $s, $addend>,
+                    20 => $f::<20, $s, $addend>,
+                    24 => $f::<24, $s, $addend>,
+                    28 => $f::<28, $s, $addend>,
+                    _ => $f::<32, $s, $addend>,
                 }
             };
         }
@@ -346,13 +350,13 @@ pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, 
         return;
     }
     // SAFETY: the assertions of `KernelCall::new` and the caller's promise are the kernel's conditions: rows lie
-    // inside the block, codes are bytes and STRIDE is larger than 255, bins cover width * STRIDE,
-    // statistics cover len.
+    // inside the block, codes are smaller than `block.bins` (STRIDE is more than a byte, and the codes of narrow groups are checked
+    // where they are set), bins cover width * block.bins, statistics cover len.
     unsafe {
         let kernel: unsafe fn(KernelCall) = match of {
-            BinWords::Single => kernel!(width, Single, add_generic, add_bmi),
-            BinWords::Counted => kernel!(width, Counted<false>, add_generic, add_bmi),
-            BinWords::CountedHalves => kernel!(width, Counted<true>, add_generic, add_bmi),
+            BinWords::Single => kernel!(width, block.bins, Single, add_generic, add_bmi),
+            BinWords::Counted => kernel!(width, block.bins, Counted<false>, add_generic, add_bmi),
+            BinWords::CountedHalves => kernel!(width, block.bins, Counted<true>, add_generic, add_bmi),
         };
         kernel(job)
     }
@@ -361,7 +365,7 @@ pub unsafe fn add(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'_>, 
 /// # Safety
 /// See [`add_near`], which has checked the job; its rows are a list.
 #[inline(always)]
-unsafe fn add_near_generic<const G: usize, A: Addend>((job, mut ahead): (KernelCall, Ahead)) {
+unsafe fn add_near_generic<const G: usize, const S: usize, A: Addend>((job, mut ahead): (KernelCall, Ahead)) {
     let KernelCall { codes, stride, embedded, rows, len, statistics, bins, .. } = job;
     // SAFETY: as in `add_generic`; row numbers are read up to the last one of the list.
     unsafe {
@@ -375,7 +379,7 @@ unsafe fn add_near_generic<const G: usize, A: Addend>((job, mut ahead): (KernelC
             prefetch_near(codes.wrapping_add(soon as usize * stride));
             let row = codes.add(*rows.add(i) as usize * stride);
             let packed = if statistics.is_null() { (row.add(embedded) as *const u32).read_unaligned() } else { *statistics.add(i) };
-            add_row::<G, A>(row, A::of(packed), bins);
+            add_row::<G, S, A>(row, A::of(packed), bins);
         }
     }
 }
@@ -384,9 +388,9 @@ unsafe fn add_near_generic<const G: usize, A: Addend>((job, mut ahead): (KernelC
 /// As [`add_near_generic`], and the processor has AVX2, BMI1 and BMI2.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2")]
-unsafe fn add_near_bmi<const G: usize, A: Addend>(job: (KernelCall, Ahead)) {
+unsafe fn add_near_bmi<const G: usize, const S: usize, A: Addend>(job: (KernelCall, Ahead)) {
     // SAFETY: the caller's promise.
-    unsafe { add_near_generic::<G, A>(job) }
+    unsafe { add_near_generic::<G, S, A>(job) }
 }
 
 /// Bytes that are prefetched while rows are added.
@@ -413,9 +417,9 @@ pub unsafe fn add_near(block: &CodeBlock, rows: &[u32], statistics: Option<&[u32
     // SAFETY: the assertions of `KernelCall::new` and the caller's promise are the kernel's conditions.
     unsafe {
         let kernel: unsafe fn((KernelCall, Ahead)) = match of {
-            BinWords::Single => kernel!(block.width, Single, add_near_generic, add_near_bmi),
-            BinWords::Counted => kernel!(block.width, Counted<false>, add_near_generic, add_near_bmi),
-            BinWords::CountedHalves => kernel!(block.width, Counted<true>, add_near_generic, add_near_bmi),
+            BinWords::Single => kernel!(block.width, block.bins, Single, add_near_generic, add_near_bmi),
+            BinWords::Counted => kernel!(block.width, block.bins, Counted<false>, add_near_generic, add_near_bmi),
+            BinWords::CountedHalves => kernel!(block.width, block.bins, Counted<true>, add_near_generic, add_near_bmi),
         };
         kernel((job, ahead));
     }
@@ -434,15 +438,17 @@ mod tests {
         let random = Random::new(1, Purpose::Rounding, 0);
         let (widths, lengths): (&[usize], &[usize]) =
             if cfg!(miri) { (&[1, 7, 29], &[1, 20]) } else { (&[1, 3, 4, 7, 12, 13, 20, 25, 28, 29, 60, 70], &[1, 5, 200, 3000]) };
-        for features in widths.iter().copied() {
+        for (features, apart) in widths.iter().flat_map(|features| [(*features, STRIDE), (*features, NARROW)]) {
             for rows in lengths.iter().copied() {
-                let layout = Layout::new(features, true);
+                let mut layout = Layout::new(features, true);
+                layout.blocks.iter_mut().for_each(|block| block.bins = apart);
+                let codes = apart.min(256);
                 let stats: Vec<u32> = (0..rows).map(|i| random.u32(i as u32)).collect();
                 for (b, l) in layout.blocks.iter().enumerate() {
                     let mut block = CodeBlock::new(l, rows, None).unwrap();
                     for (r, packed) in stats.iter().enumerate() {
                         for f in 0..l.features.len() {
-                            block.bytes.as_mut_slice()[r * l.stride + f] = random.u64((r * 100 + f) as u64) as u8;
+                            block.bytes.as_mut_slice()[r * l.stride + f] = (random.u64((r * 100 + f) as u64) % codes as u64) as u8;
                         }
                         if b == 0 {
                             let at = r * l.stride + l.stride - STATISTICS;
@@ -452,10 +458,10 @@ mod tests {
                     let list: Vec<u32> = (0..rows as u32).filter(|r| r % 3 != 1).collect();
                     let listed: Vec<u32> = list.iter().map(|r| stats[*r as usize]).collect();
                     let naive = |rows: &[u32]| {
-                        let mut sums = vec![(0i64, 0i64); l.features.len() * 256];
+                        let mut sums = vec![(0i64, 0i64); l.features.len() * codes];
                         for r in rows {
                             for f in 0..l.features.len() {
-                                let s = &mut sums[f * 256 + block.code(*r as usize, f) as usize];
+                                let s = &mut sums[f * codes + block.code(*r as usize, f) as usize];
                                 s.0 += (stats[*r as usize] as i32 >> 16) as i64;
                                 s.1 += (stats[*r as usize] & 0xffff) as i64;
                             }
@@ -463,15 +469,15 @@ mod tests {
                         sums
                     };
                     let run = |rows: RowSelection, s: Option<&[u32]>| {
-                        let mut bins = vec![0u64; l.width * STRIDE];
+                        let mut bins = vec![0u64; l.width * apart];
                         // SAFETY: the lists hold the block's rows.
                         unsafe { add(&block, 0..l.width, rows, s, Bins { words: &mut bins, of: BinWords::Single }) };
                         let mut sums = vec![];
                         for f in 0..l.features.len() {
-                            sums.extend(bins[f * STRIDE..f * STRIDE + 256].iter().map(|x| unpack(*x)));
+                            sums.extend(bins[f * apart..f * apart + codes].iter().map(|x| unpack(*x)));
                         }
                         // Bins that count their rows beside it have the same sums, in parts of the features too.
-                        let [mut counted, mut halves] = [(); 2].map(|()| vec![0u64; 2 * l.width * STRIDE]);
+                        let [mut counted, mut halves] = [(); 2].map(|()| vec![0u64; 2 * l.width * apart]);
                         for own in [0..l.width / 8 * 4, l.width / 8 * 4..l.width] {
                             for (words, of) in [(&mut counted, BinWords::Counted), (&mut halves, BinWords::CountedHalves)] {
                                 // SAFETY: the lists hold the block's rows.
@@ -479,14 +485,14 @@ mod tests {
                             }
                         }
                         assert!(counted.chunks_exact(2).zip(&bins).all(|(pair, bin)| pair[0] == *bin));
-                        let mut naive = vec![0u64; 2 * l.width * STRIDE];
+                        let mut naive = vec![0u64; 2 * l.width * apart];
                         let listed = match rows {
                             RowSelection::Range(first, n) => (first as u32..(first + n) as u32).collect(),
                             RowSelection::List(list, n) => list[..n].to_vec(),
                         };
                         for r in &listed {
                             for f in 0..l.width {
-                                let at = 2 * (f * STRIDE + block.code(*r as usize, f) as usize);
+                                let at = 2 * (f * apart + block.code(*r as usize, f) as usize);
                                 let (upper, lower) = (stats[*r as usize] as i32 >> 16, stats[*r as usize] as i16);
                                 naive[at] = naive[at].wrapping_add(((upper as i64) << 32).wrapping_add(lower as i64) as u64);
                                 naive[at + 1] += 1;
@@ -497,11 +503,11 @@ mod tests {
                             RowSelection::Range(_, n) | RowSelection::List(_, n) => n as u64,
                         };
                         for f in 0..l.features.len() {
-                            let own = &counted[2 * f * STRIDE..2 * (f * STRIDE + 256)];
+                            let own = &counted[2 * f * apart..2 * (f * apart + codes)];
                             assert_eq!(own.iter().skip(1).step_by(2).sum::<u64>(), n);
                         }
                         if let RowSelection::List(list, n) = rows {
-                            let mut near = [1, 2, 2].map(|width| vec![0u64; width * l.width * STRIDE]);
+                            let mut near = [1, 2, 2].map(|width| vec![0u64; width * l.width * apart]);
                             let ahead = Ahead { next: std::ptr::null(), end: std::ptr::null() };
                             for (words, of) in near.iter_mut().zip([BinWords::Single, BinWords::Counted, BinWords::CountedHalves]) {
                                 // SAFETY: the lists hold the block's rows.

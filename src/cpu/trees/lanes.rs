@@ -23,7 +23,7 @@
 
 use super::codes::CodeBlock;
 use super::gradient_quantizer::{GradientQuantizer, Plane};
-use super::histogram::{BinWords, MAX_ROWS, NEAR, RowSelection, STRIDE, expand, expand_halves, prefetch_near};
+use super::histogram::{BinWords, MAX_ROWS, NEAR, RowSelection, expand, expand_halves, prefetch_near};
 use multiversion::multiversion;
 use std::ops::Range;
 use taiga_core::learners::boosting::several::HessianUnits;
@@ -120,9 +120,9 @@ impl Lanes {
         }
     }
 
-    /// Returns how many codes of a row are added to their bins before the next row's: a multiple of [`CODES`].
-    fn tile(&self) -> usize {
-        (TILE_BYTES / (8 * STRIDE * self.width) / CODES).max(1) * CODES
+    /// Returns how many codes of a row are added to their bins, so many for each, before the next row's: a multiple of [`CODES`].
+    fn tile(&self, bins: usize) -> usize {
+        (TILE_BYTES / (8 * bins * self.width) / CODES).max(1) * CODES
     }
 }
 
@@ -263,7 +263,7 @@ unsafe fn codes_at(codes: &[u8], start: usize) -> [u8; CODES] {
 ///
 /// # Safety
 /// Rows of `rows` are smaller than the block's rows, of which `words` has `L` each; `own` are bytes of the block's rows, as many as a multiple of
-/// [`CODES`], of which `tile` is one; and `bins` has `STRIDE * L` for each of its codes.
+/// [`CODES`], of which `tile` is one; and `bins` has `block.bins * L` for each of its codes, all of which are smaller than `block.bins`.
 #[inline(always)]
 unsafe fn add_lanes_of<const L: usize, const HALVES: bool>(
     block: &CodeBlock,
@@ -297,7 +297,7 @@ unsafe fn add_lanes_of<const L: usize, const HALVES: bool>(
                 for k in tile.clone().step_by(CODES) {
                     let codes = codes_at(codes, row * block.stride + k);
                     for (j, code) in codes.into_iter().enumerate() {
-                        let at = ((k + j) * STRIDE + code as usize) * L;
+                        let at = ((k + j) * block.bins + code as usize) * L;
                         for (bin, addend) in bins.get_unchecked_mut(at..at + L).iter_mut().zip(&addends) {
                             *bin = bin.wrapping_add(*addend);
                         }
@@ -310,7 +310,7 @@ unsafe fn add_lanes_of<const L: usize, const HALVES: bool>(
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn add_lanes_checked<'a>(block: &CodeBlock, own: Range<usize>, rows: RowSelection<'a>, words: &[u32], lanes: Lanes, bins: &mut [u64]) {
-    let tile = lanes.tile();
+    let tile = lanes.tile(block.bins);
     // SAFETY: `add_lanes` has checked it.
     unsafe {
         match lanes.halves {
@@ -370,7 +370,7 @@ unsafe fn add_many_lanes<const HALVES: bool>(
                 let own = words.get_unchecked(row * width..row * width + width);
                 for k in tile.clone() {
                     let code = *codes.get_unchecked(row * block.stride + k) as usize;
-                    let at = (k * STRIDE + code) * width;
+                    let at = (k * block.bins + code) * width;
                     for (bins, words) in bins.get_unchecked_mut(at..at + width).chunks_exact_mut(8).zip(own.chunks_exact(8)) {
                         for j in 0..8 {
                             bins[j] = bins[j].wrapping_add(addend::<HALVES>(words[j]));
@@ -383,7 +383,7 @@ unsafe fn add_many_lanes<const HALVES: bool>(
 }
 
 /// Adds the statistics of `rows`, `words[row * width + lane]`, to the bins of their codes at bytes `own` of the block's rows:
-/// `bins[(feature * STRIDE + code) * width + lane]`, the features counted inside the block.
+/// `bins[(feature * block.bins + code) * width + lane]`, the features counted inside the block.
 ///
 /// # Safety
 /// The first `len` row numbers of a list are smaller than the block's rows.
@@ -395,8 +395,8 @@ pub unsafe fn add_lanes(block: &CodeBlock, own: Range<usize>, rows: RowSelection
         return;
     }
     let (total, width) = (block.rows(), lanes.width);
-    assert!(own.end <= block.width && block.width <= block.stride && bins.len() >= block.width * STRIDE * width);
-    assert!(own.len().is_multiple_of(CODES) && lanes.tile().is_multiple_of(CODES));
+    assert!(own.end <= block.width && block.width <= block.stride && bins.len() >= block.width * block.bins * width);
+    assert!(own.len().is_multiple_of(CODES) && lanes.tile(block.bins).is_multiple_of(CODES));
     assert!(words.len() >= total * width && (width <= 32 || width.is_multiple_of(8)));
     match rows {
         RowSelection::Range(first, len) => assert!(first + len <= total && len <= MAX_ROWS),
@@ -411,7 +411,8 @@ pub unsafe fn add_lanes(block: &CodeBlock, own: Range<usize>, rows: RowSelection
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trees::codes::Layout;
+    use crate::trees::codes::{BlockLayout, Layout};
+    use taiga_core::learners::boosting::layout::{NARROW, STRIDE};
     use taiga_core::numerics::random::Purpose;
 
     /// Statistics side by side are added as those of each lane by itself, for every width and part of the features.
@@ -419,7 +420,7 @@ mod tests {
     fn lanes_equal_naive_sums() {
         let random = Random::new(2, Purpose::Rounding, 0);
         let rows = if cfg!(miri) { 20 } else { 700 };
-        for features in [3, 12, 28, 40] {
+        for (features, apart) in [(3, STRIDE), (12, NARROW), (28, NARROW), (40, STRIDE), (60, NARROW)] {
             for outputs in [1, 2, 3, 7, 8, 9, 20, 33, 50] {
                 let halves = outputs % 3 == 2;
                 let lanes = if halves {
@@ -428,19 +429,21 @@ mod tests {
                     Lanes::new(outputs, &[Plane::Both, Plane::Count], false)
                 };
                 let words: Vec<u32> = (0..rows * lanes.width).map(|i| random.u32(i as u32)).collect();
-                for layout in &Layout::new(features, true).blocks {
-                    let mut block = CodeBlock::new(layout, rows, None).unwrap();
-                    (0..rows * layout.stride).for_each(|i| block.bytes.as_mut_slice()[i] = random.u64(i as u64) as u8);
+                for layout in Layout::new(features, true).blocks {
+                    let layout = BlockLayout { bins: apart, ..layout };
+                    let mut block = CodeBlock::new(&layout, rows, None).unwrap();
+                    let code = |i: usize| (random.u64(i as u64) % apart.min(256) as u64) as u8;
+                    (0..rows * layout.stride).for_each(|i| block.bytes.as_mut_slice()[i] = code(i));
                     let list: Vec<u32> = (0..rows as u32).filter(|r| r % 3 != 1).collect();
                     for own in [0..layout.width, layout.width / 8 * 4..layout.width] {
-                        let mut bins = vec![0; layout.width * STRIDE * lanes.width];
+                        let mut bins = vec![0; layout.width * layout.bins * lanes.width];
                         let selected = RowSelection::List(&list, list.len());
                         // SAFETY: the list holds the block's rows.
                         unsafe { add_lanes(&block, own.clone(), selected, (&words, lanes), &mut bins) };
                         let mut naive = vec![0u64; bins.len()];
                         for row in &list {
                             for k in own.clone() {
-                                let at = (k * STRIDE + block.code(*row as usize, k) as usize) * lanes.width;
+                                let at = (k * layout.bins + block.code(*row as usize, k) as usize) * lanes.width;
                                 for lane in 0..lanes.width {
                                     let bin = &mut naive[at + lane];
                                     let word = words[*row as usize * lanes.width + lane];

@@ -186,9 +186,6 @@ impl GroupSteps for CpuTrees<'_> {
             Ok(())
         });
         made.into_iter().collect::<Result<()>>()?;
-        for share in &group.shares {
-            write(share).take_slots(self.spare_slots.pop().unwrap_or_default());
-        }
         self.groups.push(group);
         Ok(id)
     }
@@ -197,17 +194,15 @@ impl GroupSteps for CpuTrees<'_> {
         for shard in &self.shards {
             write(shard).drop_group(group);
         }
-        for share in &self.groups[group].shares {
-            self.spare_slots.push(write(share).give_up_slots());
-        }
-        self.groups[group].room = 0;
         self.groups[group].reset(false);
+        self.groups[group].give_up_slots(&mut self.spare_slots);
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
         let sorted = self.presorted_search().is_some();
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| sorted || self.groups[0].slot(*n) != NO_SLOT).collect();
         self.groups[group].reset(true);
+        self.groups[group].take_slots(&mut self.spare_slots);
         self.make_lists()?;
         let context = self.tree_context(self.quantizer()?);
         self.pool.step(|t| write(&self.shards[t]).open_group(group, &summed, &context));
@@ -298,6 +293,14 @@ impl TreeSteps for CpuTrees<'_> {
         let sorted = read(&self.shards[0]).presorted_search(&self.tree_context(self.quantizer()?));
         for (g, group) in self.groups.iter_mut().enumerate() {
             group.reset(g == 0 || groups.contains(&g));
+            if !group.open {
+                group.give_up_slots(&mut self.spare_slots);
+            }
+        }
+        for group in &mut self.groups {
+            if group.open {
+                group.take_slots(&mut self.spare_slots);
+            }
             if group.open && sorted.is_none() {
                 group.open_in(&[0], |_| packed);
             }

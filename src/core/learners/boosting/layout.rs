@@ -102,7 +102,10 @@ impl StoragePlan {
     /// Returns a column for each feature.
     pub fn dense(features: &[CodedFeature], statistics: bool) -> StoragePlan {
         StoragePlan {
-            layout: Layout::new(features.len(), statistics),
+            layout: match statistics || features.iter().any(|feature| feature.bins() > NARROW) {
+                true => Layout::new(features.len(), statistics),
+                false => Layout::narrow(features.len()),
+            },
             column_codes: features.iter().map(CodedFeature::bins).collect(),
             homes: (0..features.len()).map(Home::Column).collect(),
             sparse: vec![],
@@ -167,7 +170,7 @@ impl StoragePlan {
 
     /// Returns the number of bins in a plane of a partial histogram.
     pub fn partial_bins(&self) -> usize {
-        self.layout.blocks.iter().map(|b| b.width * STRIDE).sum::<usize>() + self.unbundled_words
+        self.layout.blocks.iter().map(|b| b.width * b.bins).sum::<usize>() + self.unbundled_words
     }
 
     /// Returns the number of words.
@@ -222,6 +225,8 @@ pub struct BlockLayout {
     pub stride: usize,
     /// Codes a row that kernels add: the features, rounded up to a multiple of four.
     pub width: usize,
+    /// Bins from one feature to the next, more than there are codes: [`STRIDE`], or [`NARROW`] in a group whose features all have so few.
+    pub bins: usize,
 }
 
 impl Layout {
@@ -231,7 +236,7 @@ impl Layout {
         let first = features.min(first_width);
         let block = |range: std::ops::Range<usize>, room: usize| {
             let width = range.len().next_multiple_of(4).max(4);
-            BlockLayout { features: range, stride: (width + room).next_power_of_two(), width }
+            BlockLayout { features: range, stride: (width + room).next_power_of_two(), width, bins: STRIDE }
         };
         let mut blocks = vec![block(0..first, WIDTH - first_width)];
         let mut start = first;
@@ -241,6 +246,13 @@ impl Layout {
             start = end;
         }
         Layout { blocks, first_width }
+    }
+
+    /// Lays out features of at most [`NARROW`] codes each, without statistics.
+    fn narrow(features: usize) -> Layout {
+        let mut layout = Layout::new(features, false);
+        layout.blocks.iter_mut().for_each(|block| block.bins = NARROW);
+        layout
     }
 
     /// Returns the block of a feature and the byte inside its row.
@@ -253,8 +265,12 @@ impl Layout {
     }
 }
 
-/// Bins from one feature to the next.
+/// Bins from one feature to the next, where codes are any bytes.
 pub const STRIDE: usize = 264;
+
+/// Bins from one feature to the next in groups of features that have no more: statistics of categories, whose histograms of many outputs would
+/// lie in pages of which a sixteenth is used.
+pub const NARROW: usize = 24;
 
 /// The most rows that a histogram of packed bins can sum exactly.
 pub const MAX_ROWS: usize = 65_536;

@@ -47,9 +47,13 @@ impl ShardGroup {
     }
 
     /// Sets the codes of a column for the rows from `start` on.
+    ///
+    /// # Panics
+    /// When a code is none of the column's.
     pub fn set_codes(&mut self, layout: &Layout, column: usize, start: usize, codes: &[u8]) {
         let (b, at) = layout.place(column);
         let block = &mut self.blocks[b];
+        assert!(block.bins > u8::MAX as usize || codes.iter().max().is_none_or(|code| (*code as usize) < block.bins));
         if let Some(out) = block.bytes.as_mut_slice().get_mut(start * block.stride + at..) {
             out.iter_mut().step_by(block.stride).zip(codes).for_each(|(o, c)| *o = *c);
         }
@@ -100,7 +104,7 @@ impl ShardGroup {
 }
 
 impl Shard {
-    /// Frees what a group has. Its partial histograms are left to the groups that come after it: those of combinations of categories come and go with
+    /// Frees what a group has. Its partial histograms are left to the other groups: those of combinations of categories come and go with
     /// each tree, and new memory would have to be cleared each time.
     pub fn drop_group(&mut self, group: usize) {
         let dropped = &mut self.groups[group];

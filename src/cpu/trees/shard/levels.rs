@@ -20,7 +20,7 @@
 
 use super::{NodeRows, Partial, Shard, TreeContext, code_test};
 use crate::trees::feature_groups::group_of;
-pub(crate) use crate::trees::histogram::{Ahead, Bins, MAX_ROWS, STRIDE, add_near};
+pub(crate) use crate::trees::histogram::{Ahead, Bins, MAX_ROWS, add_near};
 use crate::trees::level_partition::{Assigned, LevelPartition, MOST, NONE, SplitTest};
 use taiga_core::learners::boosting::layout::{Home, StoragePlan};
 use taiga_core::learners::boosting::steps::TrainingData;
@@ -176,7 +176,7 @@ impl Shard {
                 let bins = group.last_segment(partial, width);
                 let mut at = 0;
                 for (block, ahead) in group.blocks.iter().zip(&mut ahead) {
-                    let end = at + block.width * STRIDE * width;
+                    let end = at + block.width * block.bins * width;
                     let bins = Bins { words: &mut bins[at..end], of };
                     let of_rows = (!embedded).then_some(&statistics[..]);
                     // SAFETY: the rows are this shard's.

@@ -4,7 +4,7 @@ use super::{Shard, ShardGroup, TreeContext};
 use crate::trees::bins::MAX_BINS;
 use crate::trees::gradient_quantizer::{BinsMut, Plane, add_plane};
 use crate::trees::histogram::{self, Bins};
-pub use crate::trees::histogram::{MAX_ROWS, RowSelection, STRIDE};
+pub use crate::trees::histogram::{MAX_ROWS, RowSelection};
 use crate::trees::lanes::{self, Lane, Lanes};
 use crate::trees::partition::Source;
 use multiversion::multiversion;
@@ -115,10 +115,10 @@ impl ShardGroup {
             let mut at = 0;
             for block in &self.blocks {
                 for column in block.features.start.max(self.own.start)..block.features.end.min(self.own.end) {
-                    let start = at + (column - block.features.start) * STRIDE;
+                    let start = at + (column - block.features.start) * block.bins;
                     plane[start..start + codes[column]].fill(0);
                 }
-                at += block.width * STRIDE;
+                at += block.width * block.bins;
             }
         }
     }
@@ -132,6 +132,10 @@ impl ShardGroup {
             fold(partial, self.plane_bins(), &columns, &tree.quantizer.planes, lanes);
         }
         let start = partial.segments * segment_bins;
+        if start == 0 && partial.bins.capacity() < segment_bins {
+            // Nothing of what stood there is needed, nor are all pages of the new ones.
+            partial.bins = pages::zeroed(segment_bins);
+        }
         pages::grow(&mut partial.bins, start + segment_bins);
         let bins = &mut partial.bins[start..start + segment_bins];
         match lanes {
@@ -161,7 +165,7 @@ impl ShardGroup {
 
     /// Bins of all features in one plane.
     fn plane_bins(&self) -> usize {
-        self.blocks.iter().map(|b| b.width * STRIDE).sum()
+        self.blocks.iter().map(|b| b.width * b.bins).sum()
     }
 
     /// Returns the words of unbundled features in plane `plane` of partial `index`, in each segment.
@@ -177,10 +181,10 @@ impl ShardGroup {
         let mut at = 0;
         for block in &self.blocks {
             if block.features.contains(&column) {
-                at += (column - block.features.start) * STRIDE;
+                at += (column - block.features.start) * block.bins;
                 break;
             }
-            at += block.width * STRIDE;
+            at += block.width * block.bins;
         }
         at
     }
@@ -228,7 +232,7 @@ impl ShardGroup {
 }
 
 impl Shard {
-    /// Takes an empty partial histogram for a group: one that the group has spare, or a dropped one has left.
+    /// Takes an empty partial histogram for a group: one that the group has spare, or one that is not open has left.
     pub(super) fn new_partial(&mut self, group: usize, tree: &TreeContext<'_>) -> Partial {
         let of_group = &mut self.groups[group];
         let words = of_group.segment_words(tree);
@@ -293,7 +297,7 @@ impl Shard {
             let rows = self.selected(source, list, start..start + len, n);
             let mut at = (partial.segments - 1) * codes.plane_bins() * lanes.width;
             for block in &codes.blocks {
-                let end = at + block.width * STRIDE * lanes.width;
+                let end = at + block.width * block.bins * lanes.width;
                 let own = block.codes_of(&codes.own);
                 // SAFETY: lists hold nothing but rows of this shard.
                 unsafe { lanes::add_lanes(block, own, rows, (&self.words, lanes), &mut partial.bins[at..end]) };
@@ -331,7 +335,7 @@ impl Shard {
         let (planes, width) = lanes.map_or((tree.quantizer.planes.len(), 1), |lanes| (1, lanes.width));
         let mut at = ((partial.segments - 1) * planes + p) * self.groups[group].plane_bins() * width;
         for block in &self.groups[group].blocks {
-            let end = at + block.width * STRIDE * width;
+            let end = at + block.width * block.bins * width;
             let codes = block.codes_of(&self.groups[group].own);
             let bins = Bins { words: &mut partial.bins[at..end], of };
             // SAFETY: lists hold nothing but rows of this shard.

@@ -1,6 +1,6 @@
 //! The beginning of a shard's tree: its rows' statistics and the root's histograms.
 
-use super::{NodeRows, Partial, STATISTICS, STATISTICS_ROWS, Shard, ShardGroup, TreeContext, expand};
+use super::{NodeRows, Partial, STATISTICS, STATISTICS_ROWS, Shard, TreeContext, expand};
 use crate::trees::gradient_quantizer::{BinsMut, GradientQuantizer, Plane, add_plane};
 use crate::trees::histogram::MAX_ROWS;
 use crate::trees::lanes::SharedTree;
@@ -15,7 +15,12 @@ impl Shard {
     /// Begins a tree: quantizes the derivatives of all rows, lists those that were drawn, and sums the root's histogram in each
     /// open group.
     pub fn root(&mut self, loss: &dyn Loss, tree: &TreeContext<'_>) {
-        self.groups.iter_mut().for_each(ShardGroup::recycle);
+        for (group, of_tree) in self.groups.iter_mut().zip(tree.groups) {
+            group.recycle();
+            if !of_tree.open {
+                self.spare.append(&mut group.spare);
+            }
+        }
         self.by_node = false;
         self.presorted = self.presorted_search(tree);
         let summed = if self.presorted.is_some() { 0..0 } else { 0..self.groups.len() };
