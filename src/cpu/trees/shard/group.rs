@@ -113,3 +113,37 @@ impl Shard {
         dropped.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use taiga_core::learners::boosting::layout::{NARROW, STRIDE, StoragePlan};
+    use taiga_core::quantize::CodedFeature;
+
+    fn features(borders: usize) -> Vec<CodedFeature> {
+        vec![CodedFeature { borders: vec![0.0; borders], missing_bin: false, categories: false }; 5]
+    }
+
+    /// Proves that no code gets into a group whose bins it would lie beyond, which loops without checks rely on.
+    #[test]
+    fn a_code_beyond_the_bins_is_refused() {
+        let plan = StoragePlan::dense(&features(NARROW - 1), false);
+        assert!(plan.layout.blocks.iter().all(|block| block.bins == NARROW));
+        let set = |code: u8| {
+            let mut group = ShardGroup::new(&plan.layout, 3, true, (0, 1), None).unwrap();
+            group.set_codes(&plan.layout, 4, 1, &[0, code]);
+            group.code(&plan, 4, 2)
+        };
+        let most = NARROW as u8 - 1;
+        assert_eq!(set(most), most);
+        assert!(std::panic::catch_unwind(|| set(most + 1)).is_err());
+    }
+
+    /// Proves that groups with more codes, and the one whose codes are any bytes, have room for all.
+    #[test]
+    fn other_groups_have_bins_for_every_byte() {
+        for plan in [StoragePlan::dense(&features(NARROW), false), StoragePlan::dense(&features(1), true)] {
+            assert!(plan.layout.blocks.iter().all(|block| block.bins == STRIDE));
+        }
+    }
+}
