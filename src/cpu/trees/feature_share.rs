@@ -364,10 +364,15 @@ impl FeatureShare {
             return smaller.fill(0);
         }
         let divides = !larger.is_empty();
-        let turns = (1..=segments).map(|i| Turn { first: i == 1, last: i == segments && divides });
+        // Loops in loops: chains of iterators over shards and segments are calls for each bin's feature.
+        let turn = |i: usize| Turn { first: i == 0, last: i + 1 == segments && divides };
         if self.counts == Counts::Rows && merge.lanes.is_some_and(|lanes| lanes.width == 2) {
-            for (turn, pairs) in turns.zip(groups().flat_map(|group| group.partial_pairs(pending.partial, column, n))) {
-                turn.merge_pairs(smaller, larger, pairs);
+            let mut i = 0;
+            for group in groups() {
+                for pairs in group.partial_pairs(pending.partial, column, n) {
+                    turn(i).merge_pairs(smaller, larger, pairs);
+                    i += 1;
+                }
             }
             return;
         }
@@ -375,9 +380,12 @@ impl FeatureShare {
         for (p, smaller) in smaller.chunks_exact_mut(n).enumerate() {
             let larger = larger.get_mut(p * n..(p + 1) * n).unwrap_or_default();
             let lane = merge.lanes.map(|lanes| (lanes.of(pending.output, p, planes[p]), lanes.width));
-            let bins = groups().flat_map(|group| group.partial_bins(pending.partial, (planes.len(), p), lane, column, n));
-            for (turn, bins) in turns.clone().zip(bins) {
-                turn.merge_segment(smaller, larger, bins);
+            let mut i = 0;
+            for group in groups() {
+                for bins in group.partial_bins(pending.partial, (planes.len(), p), lane, column, n) {
+                    turn(i).merge_segment(smaller, larger, bins);
+                    i += 1;
+                }
             }
         }
     }

@@ -120,14 +120,14 @@ mod tests {
     use taiga_core::learners::boosting::layout::{NARROW, STRIDE, StoragePlan};
     use taiga_core::quantize::CodedFeature;
 
-    fn features(borders: usize) -> Vec<CodedFeature> {
-        vec![CodedFeature { borders: vec![0.0; borders], missing_bin: false, categories: false }; 5]
+    fn features(borders: usize, count: usize) -> Vec<CodedFeature> {
+        vec![CodedFeature { borders: vec![0.0; borders], missing_bin: false, categories: false }; count]
     }
 
     /// Proves that no code gets into a group whose bins it would lie beyond, which loops without checks rely on.
     #[test]
     fn a_code_beyond_the_bins_is_refused() {
-        let plan = StoragePlan::dense(&features(NARROW - 1), false);
+        let plan = StoragePlan::dense(&features(NARROW - 1, 5), false);
         assert!(plan.layout.blocks.iter().all(|block| block.bins == NARROW));
         let set = |code: u8| {
             let mut group = ShardGroup::new(&plan.layout, 3, true, (0, 1), None).unwrap();
@@ -139,10 +139,28 @@ mod tests {
         assert!(std::panic::catch_unwind(|| set(most + 1)).is_err());
     }
 
+    /// Proves that a column's bins lie where those of its block do, whose rows are added there block after block.
+    #[test]
+    fn places_are_those_of_blocks() {
+        for count in [1, 4, 27, 28, 29, 32, 33, 60, 61, 64, 65, 200] {
+            for (borders, statistics) in [(1, true), (1, false), (100, false)] {
+                let plan = StoragePlan::dense(&features(borders, count), statistics);
+                let group = ShardGroup::new(&plan.layout, 1, true, (0, 1), None).unwrap();
+                let mut at = 0;
+                for block in &group.blocks {
+                    for column in block.features.clone() {
+                        assert_eq!(group.place(column), at + (column - block.features.start) * block.bins);
+                    }
+                    at += block.width * block.bins;
+                }
+            }
+        }
+    }
+
     /// Proves that groups with more codes, and the one whose codes are any bytes, have room for all.
     #[test]
     fn other_groups_have_bins_for_every_byte() {
-        for plan in [StoragePlan::dense(&features(NARROW), false), StoragePlan::dense(&features(1), true)] {
+        for plan in [StoragePlan::dense(&features(NARROW, 5), false), StoragePlan::dense(&features(1, 5), true)] {
             assert!(plan.layout.blocks.iter().all(|block| block.bins == STRIDE));
         }
     }

@@ -175,18 +175,14 @@ impl ShardGroup {
         used.chunks_exact((planes * words).max(1)).map(move |segment| &segment[plane * words..(plane + 1) * words])
     }
 
-    /// Returns the place of a column's first bin in a plane.
+    /// Returns the place of a column's first bin in a plane: all blocks but the first and the last are full.
     #[inline(always)]
-    fn place(&self, column: usize) -> usize {
-        let mut at = 0;
-        for block in &self.blocks {
-            if block.features.contains(&column) {
-                at += (column - block.features.start) * block.bins;
-                break;
-            }
-            at += block.width * block.bins;
+    pub(super) fn place(&self, column: usize) -> usize {
+        let first = &self.blocks[0];
+        match column.checked_sub(first.features.end) {
+            None => column * first.bins,
+            Some(behind) => (first.width + behind) * first.bins,
         }
-        at
     }
 
     /// Returns the packed bins of a column in each segment of partial `index`: of plane `plane`, or of a lane among so many.
