@@ -149,6 +149,9 @@ def test_folds_that_divide_a_group_are_an_error(way: dict[str, Any], folds: dict
         df.taiga.search("r", "x", space={"depth": [1, 2]}, **params, **folds)
     whole = {"fold_by": "whole", "n_folds": 3, "folds": "group"} if "fold_by" in folds else {"folds": "whole"}
     assert df.taiga.cross_validate("r", "x", **params, **whole).height == 3
+    # What ranks nothing may be divided as one likes.
+    df.taiga.cross_validate("r", "x", group="q", rounds=3, **folds)
+    assert df.taiga.cross_validate("r", "x", group="q", rounds=3, folds=3).height == 3
 
 
 def test_what_a_gaussian_loss_predicts_is_known(levels: pl.DataFrame) -> None:

@@ -244,7 +244,7 @@ def fit_folds(
     fold_by
         The column of the groups or of the times.
     weight, group, position, event, lower, upper, order_by
-        As in `fit_gbdt`. A column of `folds` that divides a `group` is no error, and `"time"` may divide one too.
+        As in `fit_gbdt`. Where a loss or a metric ranks the rows of a `group`, folds that divide one are an error.
     row_key
         As in `fit_gbdt`: which fold a row is in, and the models, then depend on the set of the rows alone. Each row
         gets its own model, in the order of the frame. `folds="time"` needs `fold_by`. The models have no receipt.

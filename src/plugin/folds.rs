@@ -113,6 +113,12 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     }
 }
 
+/// Whether a loss or a metric ranks the rows of groups.
+fn ranks_groups(params: &BoostingParams, measured: &[Option<MetricSpec>]) -> bool {
+    let metrics = params.metric.iter().flat_map(|metrics| metrics.all()).chain(measured.iter().flatten());
+    params.loss.reads_groups() || metrics.into_iter().any(MetricSpec::reads_groups)
+}
+
 /// The parameters of the folds' fits, checked.
 pub fn checked(input: &DataType, kwargs: &FitKwargs) -> PolarsResult<BoostingParams> {
     fit::checked(input, kwargs, BoostingParams::from_json, check)
@@ -146,10 +152,10 @@ fn places(series: &Series) -> PolarsResult<(Vec<u32>, u32)> {
 }
 
 impl DivisionKwargs {
-    /// Divides the rows, and no group of a ranking.
-    fn folds(&self, parts: &Parts, input: &Input<'_>) -> PolarsResult<Folds> {
+    /// Divides the rows; `ranked`: and no group of them.
+    fn folds(&self, parts: &Parts, input: &Input<'_>, ranked: bool) -> PolarsResult<Folds> {
         let folds = self.divided(parts, input)?;
-        if let Some(groups) = &input.loss_columns.groups {
+        if let Some(groups) = input.loss_columns.groups.as_ref().filter(|_| ranked) {
             RowGroups::new(groups).check_folds(&folds.of_row).map_err(errors::compute)?;
         }
         Ok(folds)
@@ -222,7 +228,7 @@ pub fn models_of_rows(parts: &Parts, params: &BoostingParams, kwargs: &FoldsKwar
         let keyed = Keyed::new(parts, None)?;
         let parts = Keyed::parts_of(&keyed, parts);
         read(parts, params.clone(), "fit_folds", Wanted::Model, |input, params, labels| {
-            let folds = kwargs.division.folds(parts, input)?;
+            let folds = kwargs.division.folds(parts, input, ranks_groups(params, &[]))?;
             let watch = Watch::new("fit_folds", "rounds", kwargs.fit.progress);
             let table = coded(input, params, batches, &watch).map_err(errors::compute)?;
             let models = boosting::fit_coded_folds(&table, params, &folds, &watch).map_err(errors::compute)?;
@@ -387,7 +393,7 @@ pub fn validated(parts: &Parts, params: BoostingParams, kwargs: &FoldsKwargs, so
     let parts = Keyed::parts_of(&keyed, parts);
     let metrics = kwargs.measured.metrics()?;
     read(parts, params, "cross_validate", Wanted::Model, |input, params, labels| {
-        let folds = kwargs.division.folds(parts, input)?;
+        let folds = kwargs.division.folds(parts, input, ranks_groups(params, &metrics))?;
         let watch = Watch::new("cross_validate", "rounds", kwargs.fit.progress);
         let table = coded(input, params, source.map(|source| source.batches), &watch).map_err(errors::compute)?;
         let bins = source.map(|source| BinValues::new(&table, parts, &source)).transpose()?;
@@ -461,7 +467,8 @@ pub fn searched(parts: &Parts, trials: &[BoostingParams], kwargs: &FoldsKwargs, 
     let metric = kwargs.measured.metrics()?;
     let Some(first) = trials.first() else { return Err(errors::data("parameter `trials`: there are none")) };
     read(parts, first.clone(), SEARCH, Wanted::Model, |input, of_first, labels| {
-        let folds = kwargs.division.folds(parts, input)?;
+        let ranked = trials.iter().any(|params| ranks_groups(params, &metric));
+        let folds = kwargs.division.folds(parts, input, ranked)?;
         // What comes in batches is measured by the codes of each table, and never stands here as values.
         let rows = match source {
             None => (0..folds.count).map(|fold| Tested::new(parts, &folds.fold(fold).tested, None)).collect::<PolarsResult<Vec<_>>>()?,
