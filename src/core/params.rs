@@ -129,13 +129,10 @@ where
     own.into_iter().for_each(|(name, value)| reader.known(name, value));
     others.into_iter().take(MOST).for_each(|(name, value)| reader.unknown(name, value));
     let Reader { meant, mut problems, .. } = reader;
-    let params = serde_json::from_value(Value::Object(meant)).map_err(|e| Error::Data(e.to_string()));
-    match &params {
-        Ok(params) => validate(params, &mut problems),
-        Err(fault) => problems.add(fault.clone()),
-    }
+    let params: T = serde_json::from_value(Value::Object(meant)).map_err(|e| Error::Data(e.to_string()))?;
+    validate(&params, &mut problems);
     problems.result()?;
-    params
+    Ok(params)
 }
 
 /// Reads names and values one at a time.

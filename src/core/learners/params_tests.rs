@@ -70,14 +70,6 @@ fn a_single_problem_has_the_text_that_it_had() {
     );
 }
 
-/// A list of metrics within a list is found out by serde alone.
-#[test]
-fn what_is_found_last_hides_nothing_that_was_found_before() {
-    let all = gbdt(json!({"metric": ["auc", ["rmse"]], "rouns": 3}));
-    assert_eq!(all.len(), 2, "{all:?}");
-    assert!(all.iter().any(|line| line.contains("did you mean `rounds`?")), "{all:?}");
-}
-
 #[test]
 fn words_of_others_are_translated() {
     let cases = [
