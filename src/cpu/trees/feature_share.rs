@@ -364,7 +364,7 @@ impl FeatureShare {
             return smaller.fill(0);
         }
         let divides = !larger.is_empty();
-        // Loops in loops: chains of iterators over shards and segments are calls for each bin's feature.
+        // Loops in loops: chains of iterators over shards and segments became calls that were not inlined.
         let turn = |i: usize| Turn { first: i == 0, last: i + 1 == segments && divides };
         if self.counts == Counts::Rows && merge.lanes.is_some_and(|lanes| lanes.width == 2) {
             let mut i = 0;

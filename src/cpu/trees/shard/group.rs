@@ -49,7 +49,7 @@ impl ShardGroup {
     /// Sets the codes of a column for the rows from `start` on.
     ///
     /// # Panics
-    /// When a code is none of the column's.
+    /// When a code lies beyond the bins of its block.
     pub fn set_codes(&mut self, layout: &Layout, column: usize, start: usize, codes: &[u8]) {
         let (b, at) = layout.place(column);
         let block = &mut self.blocks[b];
