@@ -63,10 +63,8 @@ class Division:
         fold_by: IntoColumn | None,
         group: IntoColumn | None,
         seed: object,
-        *,
-        ranks: bool,
     ) -> None:
-        """Of what the call says; what is wrong with it is noted. `ranks`: whether rows of a group are of one fold."""
+        """Of what the call says; what is wrong with it is noted."""
         self.by, self.parts, self.column = "parts", 5, fold_by
         number = _fit.whole(seed)
         self.seed = number if number is not None and 0 <= number < 2**64 else 0
@@ -86,8 +84,6 @@ class Division:
                 self.by, self.column = "column", folds
             else:
                 self.parts, self.column = _whole("folds", folds), None
-                if ranks and group is not None and fold_by is None:
-                    self.by, self.column = "group", group
             by_name = isinstance(folds, str) and folds in ("group", "time")
             if fold_by is not None and not by_name:
                 msg = f'parameter `fold_by`: it is for folds="group" and "time", not {folds!r}'
@@ -114,14 +110,6 @@ def _whole(name: str, value: object) -> int:
     return count
 
 
-def _ranks(params: Mapping[str, Any]) -> bool:
-    """Whether a loss or a metric of whole groups is asked for."""
-    loss, metric = params.get("loss"), params.get("metric")
-    several = metric if isinstance(metric, list | tuple) else [metric]
-    names = [one.split("@")[0] for one in several if isinstance(one, str)]
-    return (isinstance(loss, str) and loss in _RANKING_LOSSES) or any(name in _RANKING_METRICS for name in names)
-
-
 _HELD_OUT = "each fold is held out from its model; `folds` says what they are"
 _BASELINE = "predictions don't know it, and folds are measured by these; it is an argument of `fit_gbdt`"
 _ARGUMENT = "it is an argument of `fit_gbdt`, of a single fit"
@@ -133,9 +121,6 @@ _OF_ONE_FIT = {
     **dict.fromkeys(("init_model", "snapshot", "snapshot_every", "callback", "callbacks"), _ARGUMENT),
     **dict.fromkeys(("collective", "verbose"), _ARGUMENT),
 }
-
-_RANKING_LOSSES = ("lambdarank", "pairwise", "xendcg", "yetirank")
-_RANKING_METRICS = ("ndcg", "map", "mrr", "precision")
 
 
 class FoldsCall:
@@ -164,9 +149,7 @@ class FoldsCall:
             own.pop(name)
         # Each fold is held out.
         self.call = GbdtCall(function, target, features, own, held_out=True)
-        self.division = Division(
-            self.call.problems, folds, n_folds, fold_by, roles["group"], own.get("seed", 0), ranks=_ranks(own)
-        )
+        self.division = Division(self.call.problems, folds, n_folds, fold_by, roles["group"], own.get("seed", 0))
         for name in told:
             self.call.problems.found.append((True, f"there is no parameter `{name}`: {_OF_ONE_FIT[name]}"))
         self.roles = {"target": target, **roles, "fold": self.division.column, **self.call.roles}

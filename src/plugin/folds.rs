@@ -43,7 +43,7 @@ struct DivisionKwargs {
 #[derive(Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum By {
-    /// Nothing: a draw.
+    /// Nothing: a draw, of whole groups where their rows are ranked.
     Parts,
     /// A column that has the same value in all rows of a fold.
     Column,
@@ -154,15 +154,16 @@ fn places(series: &Series) -> PolarsResult<(Vec<u32>, u32)> {
 impl DivisionKwargs {
     /// Divides the rows; `ranked`: and no group of them.
     fn folds(&self, parts: &Parts, input: &Input<'_>, ranked: bool) -> PolarsResult<Folds> {
-        let folds = self.divided(parts, input)?;
-        if let Some(groups) = input.loss_columns.groups.as_ref().filter(|_| ranked) {
+        let groups = input.loss_columns.groups.as_deref().filter(|_| ranked);
+        let folds = self.divided(parts, input, groups)?;
+        if let Some(groups) = groups {
             RowGroups::new(groups).check_folds(&folds.of_row).map_err(errors::compute)?;
         }
         Ok(folds)
     }
 
-    /// Divides the rows as asked for.
-    fn divided(&self, parts: &Parts, input: &Input<'_>) -> PolarsResult<Folds> {
+    /// Divides the rows as asked for; a draw takes `groups` whole.
+    fn divided(&self, parts: &Parts, input: &Input<'_>, groups: Option<&[u32]>) -> PolarsResult<Folds> {
         let column = parts.one("fold")?;
         if let Some(column) = &column {
             parts.check_length(column)?;
@@ -170,7 +171,7 @@ impl DivisionKwargs {
         let needed = || column.as_ref().ok_or_else(|| errors::data("there is no column that tells the folds"));
         let folds = |division: &Division<'_>| Folds::new(input, division, self.seed).map_err(errors::compute);
         match self.by {
-            By::Parts => folds(&Division::Parts(self.parts)),
+            By::Parts => folds(&groups.map_or(Division::Parts(self.parts), |groups| Division::Groups(self.parts, groups))),
             By::Group => folds(&Division::Groups(self.parts, &categories::groups(needed()?)?)),
             By::Column => {
                 let (of_row, count) = places(needed()?)?;

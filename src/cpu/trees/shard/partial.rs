@@ -109,20 +109,6 @@ fn best_fit(spare: &mut Vec<Partial>, words: usize) -> Option<Partial> {
 }
 
 impl ShardGroup {
-    /// Sets the bins that codes can reach to zero in one segment. `codes`: of each column.
-    fn clear_segment(&self, bins: &mut [u64], codes: &[usize]) {
-        for plane in bins.chunks_exact_mut(self.plane_bins()) {
-            let mut at = 0;
-            for block in &self.blocks {
-                for column in block.features.start.max(self.own.start)..block.features.end.min(self.own.end) {
-                    let start = at + (column - block.features.start) * block.bins;
-                    plane[start..start + codes[column]].fill(0);
-                }
-                at += block.width * block.bins;
-            }
-        }
-    }
-
     /// Appends a segment of zeros to a partial histogram.
     pub(super) fn begin_segment(&self, partial: &mut Partial, plan: &StoragePlan, tree: &TreeContext<'_>) {
         let (planes, lanes, segment_bins) = (tree.quantizer.planes.len(), tree.lanes(), self.segment_words(tree));
@@ -138,9 +124,9 @@ impl ShardGroup {
         }
         pages::grow(&mut partial.bins, start + segment_bins);
         let bins = &mut partial.bins[start..start + segment_bins];
-        match lanes {
-            Some(lanes) => self.clear_lanes(bins, &plan.column_codes, lanes.width),
-            None => self.clear_segment(bins, &plan.column_codes),
+        let width = lanes.map_or(1, |lanes| lanes.width);
+        for plane in bins.chunks_exact_mut((self.plane_bins() * width).max(1)) {
+            self.clear_bins(plane, &plan.column_codes, width);
         }
         if partial.segments == 0 {
             partial.words.clear();
@@ -218,8 +204,8 @@ impl ShardGroup {
         (0..partial.segments).map(move |segment| partial.bins[segment * segment_bins + at..][..2 * bins].as_chunks::<2>().0)
     }
 
-    /// Sets the bins that codes can reach to zero in one segment of so many lanes. `codes`: of each column.
-    fn clear_lanes(&self, bins: &mut [u64], codes: &[usize], width: usize) {
+    /// Sets the bins that codes can reach to zero, of so many words each. `codes`: of each column.
+    fn clear_bins(&self, bins: &mut [u64], codes: &[usize], width: usize) {
         for column in self.own.clone() {
             let first = self.place(column) * width;
             bins[first..first + codes[column] * width].fill(0);
