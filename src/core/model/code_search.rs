@@ -3,10 +3,12 @@
 //! A code is a byte: 0 for a missing value, else `1 + #(borders < x)`. Three ways lead to it, all
 //! exact:
 //!
-//! - few borders: compare with every one, many rows at once;
+//! - few borders: bisection in registers ([`few_borders`]), or compare with every one, many rows at once;
 //! - many borders and many rows: a `Grid` says how many borders are surely below, and the few in
 //!   the value's own cell are compared;
 //! - else bisection.
+
+mod few_borders;
 
 use crate::column::Column;
 use multiversion::multiversion;
@@ -49,23 +51,21 @@ impl Search {
     pub fn new(borders: &[f64]) -> Self {
         Search { f64: borders.to_vec(), f32: borders.iter().map(|b| round_down(*b)).collect(), grid: OnceLock::new() }
     }
+
     pub fn borders(&self) -> &[f64] {
         &self.f64
     }
 
     /// Writes the codes of rows `start .. start + n` to the front of `out`.
     pub fn codes(&self, column: &Column<'_>, start: usize, n: usize, out: &mut [u8], scratch: &mut Scratch) {
-        let out = &mut out[..n];
-        let grid = if self.f64.len() > MAX_LINEAR && column.len() >= MIN_GRID_ROWS {
-            self.grid.get_or_init(|| Grid::new(&self.f64, &self.f32)).as_ref()
-        } else {
-            None
-        };
-        scratch.cells.resize(n, 0);
-        let cells = &mut scratch.cells[..n];
+        let (out, Scratch { f32, f64, cells }) = (&mut out[..n], scratch);
+        cells.resize(n, 0);
         if column.is_f32() {
-            let x = column.read_f32(start, n, &mut scratch.f32);
-            match grid {
+            let x = column.read_f32(start, n, f32);
+            if few_borders::codes(x, &self.f32, out) {
+                return;
+            }
+            match self.grid(column.len()) {
                 Some(grid) => {
                     grid.cells_f32(x, cells);
                     grid.codes(x, cells, &grid.f32, out);
@@ -75,19 +75,24 @@ impl Search {
             }
             mark_missing_f32(x, out);
         } else {
-            scratch.f64.resize(n, 0.0);
-            let x = &mut scratch.f64[..n];
-            column.read_f64(start, x);
-            match grid {
+            f64.resize(n, 0.0);
+            column.read_f64(start, f64);
+            match self.grid(column.len()) {
                 Some(grid) => {
-                    grid.cells_f64(x, cells);
-                    grid.codes(x, cells, &grid.f64, out);
+                    grid.cells_f64(f64, cells);
+                    grid.codes(f64, cells, &grid.f64, out);
                 }
-                None if self.f64.len() <= MAX_LINEAR => linear_f64(x, &self.f64, out),
-                None => bisect(x, &self.f64, out),
+                None if self.f64.len() <= MAX_LINEAR => linear_f64(f64, &self.f64, out),
+                None => bisect(f64, &self.f64, out),
             }
-            mark_missing_f64(x, out);
+            mark_missing_f64(f64, out);
         }
+    }
+
+    /// Returns the grid, where there are borders and rows enough for one.
+    fn grid(&self, rows: usize) -> Option<&Grid> {
+        let pays = self.f64.len() > MAX_LINEAR && rows >= MIN_GRID_ROWS;
+        if pays { self.grid.get_or_init(|| Grid::new(&self.f64, &self.f32)).as_ref() } else { None }
     }
 }
 

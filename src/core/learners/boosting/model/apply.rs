@@ -125,56 +125,45 @@ impl Predictor {
         bind(&self.model.features, columns)
     }
 
-    /// Calls `visit(first row, tree, the block, leaves of its rows)` for each tree of each block of rows.
-    fn for_leaves(&self, columns: &[&Column<'_>], mut visit: impl FnMut(usize, usize, &Block, &LeafIndices)) {
-        let rows = columns.first().map_or(0, |c| c.len());
-        let (mut block, mut leaves) = (Block::default(), LeafIndices::default());
-        for start in (0..rows).step_by(BLOCK) {
-            let n = BLOCK.min(rows - start);
-            self.plan.read(columns, start, n, &mut block);
-            for tree in 0..self.model.trees.len() {
-                if tree % TREES == 0 {
-                    interrupt::poll();
-                }
-                self.plan.leaves(tree, &block, &mut leaves);
-                visit(start, tree, &block, &leaves);
-            }
-        }
-    }
-
     /// Collects what is asked for in one walk of the rows through the trees: codes and leaves of a block are found once, whatever
     /// is made of them. `columns` as [`Predictor::bind`] gives them.
     pub fn walk(&self, columns: &[&Column<'_>], asked: Asked) -> Walked {
         let rows = columns.first().map_or(0, |c| c.len());
         let (outputs, rounds, trees) = (self.model.outputs(), self.model.rounds(), self.model.trees.len());
-        let mut raw = asked.raw.then(|| vec![vec![0.0; rows]; outputs]);
+        let mut raw = asked.raw.then(|| (0..outputs).map(|_| Vec::with_capacity(rows)).collect::<Vec<_>>());
         let mut leaf_indices = asked.leaves.then(|| vec![0; rows * trees]);
         let mut staged = asked.staged.then(|| vec![vec![0.0; rows * rounds]; outputs]);
+        // Of the rows of a block, the trees' values so far: `[output][row]`.
         let most = rows.min(BLOCK);
-        let mut sums = vec![0.0; if asked.staged { most * outputs } else { 0 }];
-        self.for_leaves(columns, |start, tree, block, leaves| {
-            let (output, round, n) = (tree % outputs, tree / outputs, block.rows());
-            if let Some(raw) = &mut raw {
-                self.plan.add(tree, block, leaves, &mut raw[output][start..start + n]);
-            }
-            if let Some(out) = &mut leaf_indices {
-                for row in 0..n {
-                    out[(start + row) * trees + tree] = self.plan.leaf(tree, leaves, row);
+        let mut sums = vec![0.0; if asked.raw || asked.staged { most * outputs } else { 0 }];
+        let (mut block, mut leaves) = (Block::default(), LeafIndices::default());
+        for start in (0..rows).step_by(BLOCK) {
+            let n = BLOCK.min(rows - start);
+            self.plan.read(columns, start, n, &mut block);
+            sums.fill(0.0);
+            for tree in 0..trees {
+                if tree % TREES == 0 {
+                    interrupt::poll();
+                }
+                let (output, round) = (tree % outputs, tree / outputs);
+                self.plan.leaves(tree, &block, &mut leaves);
+                if let Some(sums) = sums.get_mut(output * most..output * most + n) {
+                    self.plan.add(tree, &block, &leaves, sums);
+                    if let Some(out) = &mut staged {
+                        for (row, sum) in sums.iter().enumerate() {
+                            out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
+                        }
+                    }
+                }
+                if let Some(out) = &mut leaf_indices {
+                    for row in 0..n {
+                        out[(start + row) * trees + tree] = self.plan.leaf(tree, &leaves, row);
+                    }
                 }
             }
-            if let Some(out) = &mut staged {
-                let sums = &mut sums[output * most..][..n];
-                if round == 0 {
-                    sums.fill(0.0);
-                }
-                self.plan.add(tree, block, leaves, sums);
-                for (row, sum) in sums.iter().enumerate() {
-                    out[output][(start + row) * rounds + round] = self.model.start[output] + self.model.scale * sum;
-                }
+            for ((out, sums), first) in raw.iter_mut().flatten().zip(sums.chunks_exact(most)).zip(&self.model.start) {
+                out.extend(sums[..n].iter().map(|sum| first + self.model.scale * sum));
             }
-        });
-        for (out, start) in raw.iter_mut().flatten().zip(&self.model.start) {
-            out.iter_mut().for_each(|x| *x = start + self.model.scale * *x);
         }
         Walked { raw, leaves: leaf_indices, staged }
     }

@@ -13,6 +13,7 @@
 //! value's 0 stays the smallest code (`shift` 0: it goes left) or becomes the largest (`shift` 1: it
 //! goes right). Tests run on many rows at once. A slot is a feature, or a part of the borders of a
 //! feature with more of them than a byte can count. What [`linear`] leaves are functions of is read as values besides.
+mod leaf_values;
 pub mod linear;
 pub mod parts;
 
@@ -22,6 +23,7 @@ use super::{Derived, HashedPart};
 use crate::column::Column;
 use crate::model::code_search::{MAX_SLOT_BORDERS, Scratch, Search};
 use crate::tree::model::{Child, Node, Split, Tree};
+use leaf_values::MAX_LEAVES;
 use linear::LinearPlan;
 use multiversion::multiversion;
 
@@ -31,9 +33,6 @@ pub(super) const BLOCK: usize = 512;
 /// Rows are tested in groups of this many: two of the widest registers, so that two chains of
 /// operations are under way at once.
 const LANES: usize = 128;
-
-/// The most leaves of a tree whose leaves one byte can number.
-const MAX_NARROW_LEAVES: usize = 256;
 
 /// Goes the row right? `code.wrapping_sub(shift) > above`.
 #[derive(Clone, Copy)]
@@ -62,7 +61,7 @@ enum Slot {
 enum Shape {
     /// A test a level, which gives a bit of the leaf's index.
     Symmetric,
-    /// At most [`MAX_NARROW_LEAVES`] leaves: every row makes every test.
+    /// At most [`MAX_LEAVES`] leaves: every row makes every test.
     Narrow,
     /// More leaves: every row walks from the root to its leaf.
     Walk,
@@ -75,6 +74,8 @@ struct Compiled {
     tests: usize,
     first_value: usize,
     leaves: usize,
+    /// Whether the values of the leaves are numbers of f32.
+    narrow: bool,
 }
 
 /// All trees of a model.
@@ -216,7 +217,7 @@ impl Plan {
             let shape = match tree {
                 Tree::Symmetric { .. } => Shape::Symmetric,
                 Tree::Branching { nodes, .. } if nodes.is_empty() => Shape::Symmetric,
-                Tree::Branching { leaves, .. } if leaves.len() <= MAX_NARROW_LEAVES => Shape::Narrow,
+                Tree::Branching { leaves, .. } if leaves.len() <= MAX_LEAVES => Shape::Narrow,
                 Tree::Branching { .. } => Shape::Walk,
             };
             let order: Vec<u32> = match tree {
@@ -235,7 +236,14 @@ impl Plan {
             };
             plan.values.extend(order.iter().map(|k| tree.leaves()[*k as usize].value));
             plan.leaf_of.extend(order);
-            plan.trees.push(Compiled { shape, first_test, tests: plan.tests.len() - first_test, first_value, leaves: tree.leaves().len() });
+            plan.trees.push(Compiled {
+                shape,
+                first_test,
+                tests: plan.tests.len() - first_test,
+                first_value,
+                leaves: tree.leaves().len(),
+                narrow: leaf_values::are_f32(&plan.values[first_value..]),
+            });
         }
         plan.linear = LinearPlan::new(model, |tree| {
             let Compiled { first_value, leaves, .. } = plan.trees[tree];
@@ -253,7 +261,7 @@ impl Plan {
     pub fn read(&self, columns: &[&Column<'_>], start: usize, rows: usize, block: &mut Block) {
         block.rows = rows;
         block.stride = rows.next_multiple_of(LANES);
-        block.codes.clear();
+        // What stands behind the rows of a slot has no meaning.
         block.codes.resize(self.slots.len() * block.stride, 0);
         self.linear.read(columns, start, rows, &mut block.values);
         block.entries.resize(self.entries.len() * rows, 0);
@@ -292,7 +300,7 @@ impl Plan {
         let tree = &self.trees[index];
         let range = tree.first_test..tree.first_test + tree.tests;
         let (tests, codes, stride) = (&self.tests[range.clone()], block.codes.as_slice(), block.stride);
-        out.is_narrow = tree.shape != Shape::Walk && tree.leaves <= MAX_NARROW_LEAVES;
+        out.is_narrow = tree.shape != Shape::Walk && tree.leaves <= MAX_LEAVES;
         if out.is_narrow {
             out.narrow.resize(stride, 0);
         } else {
@@ -334,7 +342,7 @@ impl Plan {
                 *sum += self.linear.value(*first as usize + leaf, &block.values, block.rows, row).unwrap_or(values[leaf]);
             }
         } else if leaves.is_narrow {
-            add_narrow(values, &leaves.narrow, sums);
+            leaf_values::add(values, tree.narrow, &leaves.narrow, sums);
         } else {
             for (sum, leaf) in sums.iter_mut().zip(&leaves.wide) {
                 *sum += values[*leaf as usize];
@@ -407,18 +415,29 @@ fn symmetric_wide(tests: &[Test], codes: &[u8], stride: usize, out: &mut [u32]) 
 /// one pass over the nodes gives the rows of each leaf a label of their own.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
 fn branching_narrow(tests: &[Test], steps: &[[u32; 2]], codes: &[u8], stride: usize, out: &mut [u8]) {
-    let (groups, _) = out.as_chunks_mut::<LANES>();
-    for (g, out) in groups.iter_mut().enumerate() {
-        let mut label = [0u8; LANES];
-        for (test, [from, to]) in tests.iter().zip(steps) {
-            let (codes, _) = codes[test.slot as usize * stride + g * LANES..].as_chunks::<LANES>();
-            let (from, to, codes) = (*from as u8, *to as u8, &codes[0]);
-            for i in 0..LANES {
-                label[i] = if test.right(codes[i]) & (label[i] == from) { to } else { label[i] };
-            }
-        }
-        *out = label;
+    // A test waits for the labels that the one before gives: the more rows are under way, the less it matters.
+    let (pairs, rest) = out.as_chunks_mut::<{ 2 * LANES }>();
+    let first_of_rest = pairs.len() * 2 * LANES;
+    for (g, out) in pairs.iter_mut().enumerate() {
+        label_group(tests, steps, codes, stride, g * 2 * LANES, out);
     }
+    if let Some(out) = rest.first_chunk_mut::<LANES>() {
+        label_group(tests, steps, codes, stride, first_of_rest, out);
+    }
+}
+
+/// Gives so many rows from row `first` on the labels of their leaves.
+#[inline(always)]
+fn label_group<const ROWS: usize>(tests: &[Test], steps: &[[u32; 2]], codes: &[u8], stride: usize, first: usize, out: &mut [u8; ROWS]) {
+    let mut label = [0u8; ROWS];
+    for (test, [from, to]) in tests.iter().zip(steps) {
+        let (codes, _) = codes[test.slot as usize * stride + first..].as_chunks::<ROWS>();
+        let (from, to, codes) = (*from as u8, *to as u8, &codes[0]);
+        for i in 0..ROWS {
+            label[i] = if test.right(codes[i]) & (label[i] == from) { to } else { label[i] };
+        }
+    }
+    *out = label;
 }
 
 /// Rows walk side by side, so that the memory's answers to some overlap with those to others.
@@ -440,15 +459,5 @@ fn branching_walk(tests: &[Test], children: &[[u32; 2]], codes: &[u8], stride: u
             }
         }
         *out = state.map(|s| s - nodes as u32);
-    }
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-fn add_narrow(values: &[f64], leaves: &[u8], sums: &mut [f64]) {
-    // A byte can't point outside of this copy.
-    let mut table = [0.0; 256];
-    table[..values.len()].copy_from_slice(values);
-    for (sum, leaf) in sums.iter_mut().zip(leaves) {
-        *sum += table[*leaf as usize];
     }
 }
