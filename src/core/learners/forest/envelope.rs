@@ -20,6 +20,7 @@ use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::model::Feature;
 use crate::model::payload::{is_new, name_of, named, params_of, params_text};
+use crate::params::stored::to_stored;
 use crate::provenance::Provenance;
 use crate::quantize::CodeSet;
 use serde::{Deserialize, Serialize};
@@ -59,8 +60,10 @@ impl Persisted for Forest {
 
     fn contents(&self) -> Contents<'_, Payload<'_>, f64> {
         let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
+        let params = self.params.to_json();
+        let is_new = is_new(self.labels.as_ref(), &params);
         let payload = Payload {
-            params: params_text(&self.params.to_stored()).into(),
+            params: params_text(&to_stored(params)).into(),
             criterion: name_of(&self.criterion).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
@@ -72,7 +75,6 @@ impl Persisted for Forest {
             oob: Cow::Borrowed(&self.oob),
             permutation: Cow::Borrowed(&self.permutation),
         };
-        let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
         let size = self.trees.iter().map(|t| 16 + 20 * t.leaves()).sum::<usize>() + predictions;
         Contents { payload, extra: self.gain_unit, provenance: &self.provenance, is_new, size }
     }

@@ -42,6 +42,7 @@ use crate::losses::LossKind;
 use crate::metrics::{MetricSpec, Metrics};
 use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, params_text};
 use crate::model::{Feature, payload};
+use crate::params::stored::to_stored;
 use crate::provenance::Provenance;
 use crate::tree::linear::LinearLeaf;
 use crate::tree::{Leaf, Tree};
@@ -164,8 +165,10 @@ impl Persisted for Model {
     const EXTRA_SINCE: u32 = 4;
 
     fn contents(&self) -> Contents<'_, Payload<'_>, Units> {
+        let params = self.params.to_json();
+        let is_new = is_new(self.labels.as_ref(), &params);
         let payload = Payload {
-            params: params_text(&self.params.to_stored()).into(),
+            params: params_text(&to_stored(params)).into(),
             loss: name_of(&self.loss).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),
@@ -178,7 +181,6 @@ impl Persisted for Model {
             rows: self.rows,
             history: self.history.as_ref().map(HistoryPayload::of),
         };
-        let is_new = is_new(self.labels.as_ref(), &self.params.to_json());
         let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>()
             + self.linear.iter().map(|l| 16 + 12 * l.terms.len()).sum::<usize>();
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }

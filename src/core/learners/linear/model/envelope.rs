@@ -16,6 +16,7 @@ use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::learners::linear::LinearParams;
 use crate::model::payload::{HistoryPayload, invalid, is_new, params_of, params_text};
+use crate::params::stored::to_stored;
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -66,8 +67,10 @@ impl Persisted for LinearModel {
         for i in (1..steps.len()).rev() {
             steps[i] -= steps[i - 1];
         }
+        let params = self.params.to_json();
+        let is_new = is_new(Some(&self.labels), &params);
         let payload = Payload {
-            params: params_text(&self.params.to_stored()).into(),
+            params: params_text(&to_stored(params)).into(),
             target: self.target.as_str().into(),
             labels: Cow::Borrowed(&self.labels),
             sparse: Cow::Borrowed(&self.sparse),
@@ -82,7 +85,6 @@ impl Persisted for LinearModel {
             objective: self.objective,
             history: self.history.as_ref().map(HistoryPayload::of),
         };
-        let is_new = is_new(Some(&self.labels), &self.params.to_json());
         let size = 256 + 2 * self.numbers.len() + 4 * self.weights.len() + 8 * self.dense_weights.len();
         Contents { payload, extra: self.means.clone(), provenance: &self.provenance, is_new, size }
     }
