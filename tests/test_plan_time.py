@@ -55,6 +55,8 @@ FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
     ),
     "gbdt: text for a regression": (lambda: tg.fit_gbdt("city", "a", loss="mae"), '`city`.*loss="mae" can\'t use'),
     "gbdt: a date": (lambda: tg.fit_gbdt("day", "a"), "column `day`: its type is date; a target is a number"),
+    "forest: several targets": (lambda: tg.fit_forest(pl.struct("y", "b"), "a"), "column `y`.*several targets"),
+    "sparse_lr: several targets": (lambda: tg.fit_sparse_lr(pl.struct("y", "b"), "a"), "column `y`.*several targets"),
     "gbdt: text as weight": (lambda: tg.fit_gbdt("y", "a", weight="city"), "`city`: its type is str; a weight"),
     "gbdt: text as baseline": (lambda: tg.fit_gbdt("y", "a", baseline="city"), "`city`: its type is str; a baseline"),
     "gbdt: two baselines": (lambda: tg.fit_gbdt("y", "a", baseline=["a", "b"]), "`baseline`: 2 columns"),

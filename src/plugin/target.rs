@@ -36,6 +36,11 @@ fn is_text(dtype: &DataType) -> bool {
 /// # Errors
 /// For types that the loss can't use, naming the column and its type.
 pub fn is_of_classes(name: &str, dtype: &DataType, loss: LossKind, by: &str) -> PolarsResult<bool> {
+    if dtype.is_struct() {
+        let text =
+            format!("its type is {dtype}, several targets, of which this model has one: fit one to each field, or `fit_gbdt` to all");
+        return Err(errors::mistyped(name, text));
+    }
     let text = is_text(dtype);
     let classes = match loss {
         LossKind::Auto => text || *dtype == DataType::Boolean,
