@@ -40,7 +40,8 @@ pub fn scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64
         let too_small = TooSmall { divided: if c.rules.level_limits { f64::NEG_INFINITY } else { c.too_small }, undivided: c.too_small };
         plain_scores(&steps.gradient[..n], &steps.hessian[..n], missing, c.total, c.rules, too_small, &mut out[..n]);
     } else if many_at_a_time(c.rules) {
-        limited_scores(steps, missing, c, &mut out[..n.next_multiple_of(LANES)]);
+        let out = &mut out[..n.next_multiple_of(LANES)];
+        if c.rules.l1 > 0.0 { limited_scores::<true>(steps, missing, c, out) } else { limited_scores::<false>(steps, missing, c, out) }
     } else {
         for (i, o) in out[..n].iter_mut().enumerate() {
             *o = score(steps.at(i) - missing, c);
@@ -106,9 +107,9 @@ pub fn plain_scores(
     }
 }
 
-/// Computes [`score`] for many candidates at once, without monotone constraints.
+/// Computes [`score`] for many candidates at once, with or without `L1`, without monotone constraints.
 #[inline(always)]
-fn limited_scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64]) {
+fn limited_scores<const L1: bool>(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut [f64]) {
     let (n, total, rules) = (out.len(), c.total, c.rules);
     let (gradient, hessian, count) = (&steps.gradient[..n], &steps.hessian[..n], &steps.count[..n]);
     let (sg, sh, l1, l2, least) = (rules.scales.gradient, rules.scales.hessian, rules.l1, rules.l2, rules.min_child_weight);
@@ -119,7 +120,8 @@ fn limited_scores(steps: &BorderSums, missing: Sums, c: &Context<'_>, out: &mut 
         let (gr, hr, nr) = (total.gradient - gl, total.hessian - hl, total.count - nl);
         let enough = (hl > 0) & (hr > 0) & (nl >= fewest) & (nr >= fewest);
         let (gl, hl, gr, hr) = (gl as f64 * sg, hl as f64 * sh, gr as f64 * sg, hr as f64 * sh);
-        let (tl, tr, dl, dr) = (soft_threshold(gl, l1), soft_threshold(gr, l1), hl + l2, hr + l2);
+        let (tl, tr) = if L1 { (soft_threshold(gl, l1), soft_threshold(gr, l1)) } else { (gl, gr) };
+        let (dl, dr) = (hl + l2, hr + l2);
         let v = (tl * tl * dr + tr * tr * dl) / (dl * dr);
         let otherwise = if forbids & (nl > 0) & (nr > 0) { f64::NEG_INFINITY } else { c.too_small };
         out[i] = if enough & (hl >= least) & (hr >= least) { v } else { otherwise };
