@@ -22,7 +22,7 @@ use super::entries::{Asked, Entries, KeyScratch, Sources};
 use super::{Derived, HashedPart};
 use crate::column::Column;
 use crate::model::code_search::{MAX_SLOT_BORDERS, Scratch, Search};
-use crate::tree::model::{Child, Node, Split, Tree};
+use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use leaf_values::MAX_LEAVES;
 use linear::LinearPlan;
 use multiversion::multiversion;
@@ -242,7 +242,7 @@ impl Plan {
                 tests: plan.tests.len() - first_test,
                 first_value,
                 leaves: tree.leaves().len(),
-                narrow: leaf_values::are_f32(&plan.values[first_value..]),
+                narrow: tree.leaves().iter().all(Leaf::is_narrow),
             });
         }
         plan.linear = LinearPlan::new(model, |tree| {

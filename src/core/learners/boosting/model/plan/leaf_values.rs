@@ -3,12 +3,8 @@
 /// The most leaves of a tree whose leaves one byte can number.
 pub const MAX_LEAVES: usize = 256;
 
-/// Returns whether all values are numbers of f32, as those of a fit are.
-pub fn are_f32(values: &[f64]) -> bool {
-    values.iter().all(|value| (*value as f32 as f64).to_bits() == value.to_bits())
-}
-
-/// Adds `values[leaf]` to the sum of each row. `leaves`: of each row, and of others behind them. `narrow`: what [`are_f32`] says.
+/// Adds `values[leaf]` to the sum of each row. `leaves`: of each row, and of others behind them. `narrow`: whether all values are numbers of
+/// f32, as those of a fit are.
 ///
 /// With AVX-512 the values of up to 128 leaves stand in registers, which 16 rows at a time are looked up in: 0.16 ns a row and tree of 64 leaves (0.21 where
 /// they are not narrow) instead of 0.5 one row after the other (Zen 4).
@@ -137,7 +133,8 @@ mod tests {
             if narrow {
                 values.iter_mut().for_each(|value| *value = *value as f32 as f64);
             }
-            assert_eq!(are_f32(&values), narrow || leaves == 1);
+            let are_f32 = values.iter().all(|value| (*value as f32 as f64).to_bits() == value.to_bits());
+            assert_eq!(are_f32, narrow || leaves == 1);
             for rows in [0, 1, 15, 16, 17, 100, 512] {
                 let of_rows: Vec<u8> = (0..rows + 40).map(|row| (random.u64(row as u64) % leaves as u64) as u8).collect();
                 let mut sums: Vec<f64> = (0..rows as u64).map(|row| random.unit(row) * 1e3).collect();
