@@ -361,7 +361,7 @@ fn expected(name: &str, fault: &str, variants: &[String]) -> String {
 pub fn to_json(params: &impl Serialize, never: &[&str]) -> Value {
     let mut value = serde_json::to_value(params).unwrap_or_default();
     if let Some(object) = value.as_object_mut() {
-        let silent = |name: &str, value: &Value| LATER.contains(&name) && value.is_null();
+        let silent = |name: &str, value: &Value| value.is_null() && LATER.contains(&name);
         object.retain(|name, value| !never.contains(&name.as_str()) && !silent(name, value));
     }
     value

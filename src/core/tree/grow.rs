@@ -41,6 +41,13 @@ struct GrowingNode {
     path: Vec<u32>,
 }
 
+impl GrowingNode {
+    /// Returns what is kept of a leaf.
+    fn as_leaf(&self) -> (NodeId, (f64, f64)) {
+        (self.id, self.inherited.bounds)
+    }
+}
+
 /// The features that a tree may split on, of which some come into being while it grows. `S`: the device's steps.
 pub trait Features<S: ?Sized> {
     /// Opens the groups that the splits on `used` make possible, for the search of `nodes`.
@@ -236,9 +243,9 @@ pub fn grow<S: GrowSteps + ?Sized>(
         Policy::Depthwise => growth.depthwise(root)?,
         Policy::Leafwise => growth.leafwise(root)?,
     };
-    let bounds = leaves.iter().map(|l| l.inherited.bounds).collect();
+    let (leaves, bounds) = leaves.into_iter().unzip();
     let gain_exponent = growth.gains.exponent();
-    Ok(GrownTree { tree, leaves: leaves.iter().map(|l| l.id).collect(), bounds, rules: growth.rules, gain_exponent })
+    Ok(GrownTree { tree, leaves, bounds, rules: growth.rules, gain_exponent })
 }
 
 /// The unit of the gains of a tree's splits, chosen by the first one.
@@ -280,7 +287,8 @@ struct Growth<'a, S: ?Sized> {
     interrupted: &'a dyn Fn() -> bool,
 }
 
-type GrownShape = (Tree, Vec<GrowingNode>);
+/// A tree, and of each leaf its node and the bounds of its value.
+type GrownShape = (Tree, Vec<(NodeId, (f64, f64))>);
 
 impl<S: GrowSteps + ?Sized> Growth<'_, S> {
     /// Grows a symmetric tree: one split for each level, until none gains.
@@ -323,7 +331,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             nodes = children;
         }
         let leaves = vec![Leaf::default(); nodes.len()];
-        Ok((Tree::Symmetric { splits, leaves }, nodes))
+        Ok((Tree::Symmetric { splits, leaves }, nodes.iter().map(GrowingNode::as_leaf).collect()))
     }
 
     /// Grows a tree level by level, every node of a level by its own split.
@@ -364,7 +372,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             self.steps.partition(&divisions)?;
         }
         leaves.extend(nodes);
-        Ok(shape.finish(leaves))
+        Ok(shape.finish(&leaves))
     }
 
     fn check(&self) -> Result<()> {
@@ -450,14 +458,11 @@ impl Branches {
     }
 
     /// Numbers nodes and leaves level by level, from left to right.
-    fn finish(self, open: Vec<GrowingNode>) -> GrownShape {
+    fn finish(self, open: &[GrowingNode]) -> GrownShape {
         let mut leaves = Vec::with_capacity(open.len());
         let mut order = Vec::with_capacity(2 * open.len());
-        let mut by_id: Vec<Option<GrowingNode>> = self.divided.iter().map(|_| None).collect();
-        for node in open {
-            let id = node.id as usize;
-            by_id[id] = Some(node);
-        }
+        let mut by_id = vec![0; self.divided.len()];
+        open.iter().enumerate().for_each(|(i, node)| by_id[node.id as usize] = i);
         let mut places = vec![Child::Leaf(0); self.divided.len()];
         order.push(self.root);
         let (mut at, mut inner) = (0, 0);
@@ -471,7 +476,7 @@ impl Branches {
                 }
                 None => {
                     places[id] = Child::Leaf(leaves.len() as u32);
-                    leaves.extend(by_id[id].take());
+                    leaves.push(open[by_id[id]].as_leaf());
                 }
             }
             at += 1;

@@ -6,15 +6,16 @@
 //! | a node's rows | stand sorted by every feature, and are partitioned as the node is | are met in the order of all rows, in one walk a step for all nodes |
 //! | a step costs | what its nodes' rows cost, in short loops | what all rows cost, in long ones |
 //! | threads | one | each walks features of its own |
-//! | pays for | few columns, such as those of a model for each of many groups | many columns; levels of symmetric trees but of the fewest rows |
+//! | pays for | few rows of few columns, such as those of a model for each of many groups | many columns |
 
 mod lists;
 mod shard;
+#[cfg(test)]
+mod tests;
 mod walks;
 
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::steps::TrainingData;
-use taiga_core::tree::params::Policy;
 
 pub use lists::SortedLists;
 pub use walks::{NodeSlots, SortedOrder};
@@ -46,15 +47,12 @@ pub fn chosen(data: &TrainingData<'_>, plan: &StoragePlan, threads: usize) -> Op
     if !ordinal || !plan.sparse.is_empty() || !data.shard.is_whole() || data.shared > 1 || data.pieces.bodies > 0 {
         return None;
     }
-    let most_listed = if data.policy == Policy::Symmetric { lists::MOST_ROWS_OF_LEVELS } else { lists::MOST_ROWS };
-    if threads == 1 && rows <= most_listed && values <= lists::FEW_VALUES {
+    if threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES {
         return Some(Presorted::Lists);
     }
     // Several threads share the columns, which do not come in batches then.
     let shared = threads == 1 || data.batches.is_none();
-    // The level of a symmetric tree is searched in walks whatever the columns.
-    let few = threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES;
-    let many = few || (features >= LEAST_FEATURES * threads && values <= MOST_VALUES);
+    let many = features >= LEAST_FEATURES * threads && values <= MOST_VALUES;
     (rows <= walks::MOST_ROWS && many && shared).then_some(Presorted::Walks)
 }
 

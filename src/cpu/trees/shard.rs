@@ -47,7 +47,7 @@ pub struct NodeRows {
     pub start: usize,
     pub len: usize,
     /// Where the other list has room for them.
-    spare: usize,
+    pub spare: usize,
     /// All rows of the shard in order, written to no list.
     pub all: bool,
 }

@@ -128,6 +128,23 @@ fn limited_scores<const L1: bool>(steps: &BorderSums, missing: Sums, c: &Context
     }
 }
 
+/// Returns the largest magnitude of the scores but those that forbid a split; no number where one is none.
+#[inline(always)]
+pub fn magnitude(scores: &[f64]) -> f64 {
+    const LANES: usize = 8;
+    // The bits of numbers that are not negative are ordered as they are, below those of infinity and of what is no number.
+    let bits = |score: f64| if score == f64::NEG_INFINITY { 0 } else { score.abs().to_bits() as i64 };
+    let mut lanes = [0i64; LANES];
+    let chunks = scores.chunks_exact(LANES);
+    let rest = chunks.remainder().iter().fold(0, |largest, score| largest.max(bits(*score)));
+    for chunk in chunks {
+        for i in 0..LANES {
+            lanes[i] = lanes[i].max(bits(chunk[i]));
+        }
+    }
+    f64::from_bits(lanes.iter().fold(rest, |largest, lane| largest.max(*lane)) as u64)
+}
+
 /// Returns the largest score.
 #[inline(always)]
 pub fn largest(scores: &[f64]) -> f64 {

@@ -7,6 +7,7 @@ use crate::dataset::Input;
 use crate::encoding::ctr::{Ctr, CtrKind};
 use crate::model::{Feature, unasked};
 use crate::tree::{Split, Tree};
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The features, encodings and tables that splits use.
@@ -29,12 +30,16 @@ struct UsedBorders {
     /// A feature that asks it.
     feature: usize,
     borders: Vec<bool>,
-    /// Of each border, its place among those that are kept.
+    /// Of each border, its place among those that are kept; none of a feature that asks about categories.
     places: Vec<u32>,
     number: u32,
 }
 
 impl UsedBorders {
+    fn new(feature: usize, borders: Vec<bool>) -> UsedBorders {
+        UsedBorders { feature, borders, places: vec![], number: 0 }
+    }
+
     fn kept(&mut self, borders: &[f64]) -> Vec<f64> {
         let mut kept = vec![];
         self.places = (0..=borders.len())
@@ -47,6 +52,12 @@ impl UsedBorders {
             })
             .collect();
         kept
+    }
+
+    /// Gives a split that asks it the number and the border that these have in the model.
+    fn renumber(&self, split: &mut Split) {
+        split.feature = self.number;
+        split.border = self.places.get(split.border as usize).copied().unwrap_or_default();
     }
 }
 
@@ -77,17 +88,30 @@ fn sums_of(from: &CategoricalFeatures<'_>, ctrs: impl Iterator<Item = usize>) ->
 
 /// Renumbers the splits of `trees` for the model.
 pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<'_>) -> UsedFeatures {
+    let is_subset = |split: &Split| matches!(from.origins[split.feature as usize], Origin::Subset { .. });
     let mut used: BTreeMap<UsedFeature<'_>, UsedBorders> = BTreeMap::new();
+    // Of each feature but those of subsets, which of its borders are asked about, and a split that asks.
+    let (mut asked, mut first): (Vec<Vec<bool>>, Vec<Split>) = (vec![vec![]; from.coded.len()], vec![]);
     for split in trees.iter().flat_map(|t| t.splits()) {
-        let tested = used_feature(from, split);
         let feature = split.feature as usize;
-        let borders = match tested {
-            UsedFeature::OneOf(..) => 2,
-            _ => from.coded[feature].borders.len() + 1,
-        };
-        let border = if matches!(tested, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
-        let unused = || UsedBorders { feature, borders: vec![false; borders], places: vec![], number: 0 };
-        used.entry(tested).or_insert_with(unused).borders[border] = true;
+        if is_subset(split) {
+            used.entry(used_feature(from, split)).or_insert_with(|| UsedBorders::new(feature, vec![]));
+            continue;
+        }
+        if asked[feature].is_empty() {
+            asked[feature].resize(from.coded[feature].borders.len() + 1, false);
+            first.push(*split);
+        }
+        asked[feature][split.border as usize] = true;
+    }
+    for split in &first {
+        let feature = split.feature as usize;
+        let borders = std::mem::take(&mut asked[feature]);
+        // Features of several permutations are one.
+        match used.entry(used_feature(from, split)) {
+            Entry::Vacant(entry) => drop(entry.insert(UsedBorders::new(feature, borders))),
+            Entry::Occupied(mut entry) => entry.get_mut().borders.iter_mut().zip(borders).for_each(|(used, asked)| *used |= asked),
+        }
     }
     let mut features = unasked(input);
     let mut projections: Vec<&[u32]> =
@@ -106,7 +130,6 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<
                 *column
             }
             UsedFeature::OneOf(column, categories) => {
-                used.places = vec![0, 1];
                 derived.push(Derived::OneOf { feature: *column, categories: categories.clone() });
                 (features.len() + derived.len() - 1) as u32
             }
@@ -127,11 +150,12 @@ pub fn finish(trees: &mut [Tree], input: &Input<'_>, from: &CategoricalFeatures<
     for column in asked.copied().collect::<BTreeSet<u32>>() {
         features[column as usize].categories = input.features[column as usize].categories().cloned();
     }
+    let mut by_feature: Vec<Option<&UsedBorders>> = vec![None; from.coded.len()];
+    first.iter().for_each(|split| by_feature[split.feature as usize] = used.get(&used_feature(from, split)));
     for split in trees.iter_mut().flat_map(|t| t.splits_mut()) {
-        let tested = used_feature(from, split);
-        if let Some(used) = used.get(&tested) {
-            let border = if matches!(tested, UsedFeature::OneOf(..)) { 0 } else { split.border as usize };
-            (split.feature, split.border) = (used.number, used.places[border]);
+        let of_subset = || used.get(&used_feature(from, split));
+        if let Some(used) = by_feature[split.feature as usize].or_else(of_subset) {
+            used.renumber(split);
         }
     }
     UsedFeatures { features, derived, tables }

@@ -386,13 +386,13 @@ impl Rounds<'_> {
             exponent += 2 * libm::ilogb(gradient) + whole;
         }
         let mut linear = vec![];
-        let with_leaves = |(number, leaves): (u32, Leaves)| {
-            let mut tree = grown.tree.clone();
+        let shapes = std::iter::repeat_n(grown.tree, leaves.len());
+        let with_leaves = |((number, mut tree), leaves): ((u32, Tree), Leaves)| {
             tree.leaves_mut().clone_from_slice(&leaves.plain);
             linear.extend(leaves.linear.into_iter().map(|leaf| LinearLeaf { tree: number, ..leaf }));
             tree
         };
-        let trees = (0..).zip(leaves).map(with_leaves).collect();
+        let trees = (0..).zip(shapes).zip(leaves).map(with_leaves).collect();
         GrownTrees { trees, linear, gain_exponent: exponent }
     }
 

@@ -112,7 +112,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
             self.steps.take_back(&undone)?;
         }
         closed.extend(waiting.into_iter().map(|w| w.leaf.node));
-        Ok(shape.finish(closed))
+        Ok(shape.finish(&closed))
     }
 
     /// Divides the best leaf, and with it up to `more` others of at least the gain `least`, whose turn is likely to come; where any gain

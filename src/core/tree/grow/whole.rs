@@ -1,10 +1,9 @@
 //! Trees that a device has grown whole: from a heap of splits to what the grower would have made of them.
 
-use super::super::split::{Inherited, Scales, SplitRules};
-use super::super::{Leaf, Policy, Tree, TreeParams};
-use super::{Branches, GainUnit, GrowingNode, GrownTree};
-use crate::numerics::random::Random;
-use crate::tree::split::Sums;
+use super::{GainUnit, GrownTree};
+use crate::tree::model::{Child, Leaf, Node, Tree};
+use crate::tree::params::{Policy, TreeParams};
+use crate::tree::split::{Scales, SplitRules};
 use crate::tree::steps::{Candidate, NodeId};
 
 /// A tree under a policy by levels, as a heap: the children of node `i` are `2 i + 1` (left) and `2 i + 2`.
@@ -42,31 +41,27 @@ impl WholeTree {
         (Tree::Symmetric { splits, leaves: vec![Leaf::default(); level.len()] }, level)
     }
 
+    /// Numbers nodes and leaves level by level, from left to right.
     fn branching(&self, gains: &mut GainUnit) -> (Tree, Vec<NodeId>) {
-        let mut shape = Branches::new(0);
-        let (mut open, mut leaves) = (vec![0], vec![]);
-        while !open.is_empty() {
-            let mut children = vec![];
-            for place in open {
-                let Some(candidate) = self.split(place) else {
-                    leaves.push(GrowingNode::leaf(place));
-                    continue;
-                };
-                let (left, right) = (2 * place + 1, 2 * place + 2);
-                shape.divide(place, gains.split(candidate), left, right);
-                children.extend([left, right]);
+        let (mut divided, mut leaves) = (Vec::with_capacity(self.splits.len()), Vec::with_capacity(self.splits.len() + 1));
+        let mut nodes = Vec::with_capacity(self.splits.len());
+        let number = |place: NodeId, divided: &mut Vec<(NodeId, Candidate)>, leaves: &mut Vec<NodeId>| match self.split(place) {
+            Some(candidate) => {
+                divided.push((place, *candidate));
+                Child::Node(divided.len() as u32 - 1)
             }
-            open = children;
+            None => {
+                leaves.push(place);
+                Child::Leaf(leaves.len() as u32 - 1)
+            }
+        };
+        number(0, &mut divided, &mut leaves);
+        while let Some((place, candidate)) = divided.get(nodes.len()).copied() {
+            let split = gains.split(&candidate);
+            let [left, right] = [2 * place + 1, 2 * place + 2].map(|child| number(child, &mut divided, &mut leaves));
+            nodes.push(Node { split, left, right });
         }
-        let (tree, leaves) = shape.finish(leaves);
-        (tree, leaves.into_iter().map(|leaf| leaf.id).collect())
-    }
-}
-
-impl GrowingNode {
-    /// Returns a node of which nothing but its place counts any more.
-    fn leaf(id: NodeId) -> GrowingNode {
-        GrowingNode { id, sums: Sums::default(), depth: 0, inherited: Inherited::NOTHING, random: Random::from_key(0), path: vec![] }
+        (Tree::Branching { nodes, leaves: vec![Leaf::default(); leaves.len()] }, leaves)
     }
 }
 
@@ -76,7 +71,7 @@ mod tests {
     use crate::error::Result;
     use crate::tree::grow::{Features, Root, grow};
     use crate::tree::params::SplitParams;
-    use crate::tree::split::CategoryRules;
+    use crate::tree::split::{CategoryRules, Sums};
     use crate::tree::steps::{Division, GrowSteps, SearchNode, Speculation};
     use proptest::prelude::*;
 

@@ -27,9 +27,6 @@ use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster. As many bits are a vector.
 pub const MOST_ROWS: usize = 512;
 
-/// Of up to so many where the levels of symmetric trees are searched, which takes a sum for every border in each node.
-pub const MOST_ROWS_OF_LEVELS: usize = 128;
-
 /// Tables of up to so many values are, whatever their trees.
 pub const FEW_VALUES: usize = 1 << 20;
 

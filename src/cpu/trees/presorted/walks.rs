@@ -15,8 +15,6 @@
 mod evaluate_splits;
 mod level;
 mod slots;
-#[cfg(test)]
-mod tests;
 
 use super::starts;
 use crate::trees::codes::CodeColumns;
@@ -26,6 +24,9 @@ use taiga_core::quantize::CodedFeature;
 pub use evaluate_splits::{SortedGroup, find_splits};
 pub use level::{LevelWalk, find_level_split};
 pub use slots::NodeSlots;
+
+#[cfg(test)]
+pub use slots::NO_RANK;
 
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster.
 pub const MOST_ROWS: usize = 1 << 10;
@@ -97,7 +98,7 @@ impl SortedOrder {
 
     /// Returns the rows in order of the codes of the `f`-th feature.
     #[inline(always)]
-    fn order(&self, f: usize) -> &[u16] {
+    pub(super) fn order(&self, f: usize) -> &[u16] {
         &self.order[f * self.rows..(f + 1) * self.rows]
     }
 

@@ -181,7 +181,10 @@ impl Persisted for Model {
             rows: self.rows,
             history: self.history.as_ref().map(HistoryPayload::of),
         };
-        let size = self.trees.iter().map(|t| 16 + 12 * t.leaves().len()).sum::<usize>()
+        let splits = |tree: &Tree| if let Tree::Branching { nodes, .. } = tree { nodes.len() } else { 0 };
+        let size = payload.params.len()
+            + self.features.iter().map(|f| 16 + f.name.len() + 8 * f.borders.len()).sum::<usize>()
+            + self.trees.iter().map(|t| 16 + 14 * splits(t) + 12 * t.leaves().len()).sum::<usize>()
             + self.linear.iter().map(|l| 16 + 12 * l.terms.len()).sum::<usize>();
         Contents { payload, extra: self.units, provenance: &self.provenance, is_new, size }
     }

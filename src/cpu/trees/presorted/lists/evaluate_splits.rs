@@ -1,14 +1,17 @@
 //! The search for splits among sorted rows.
 
+mod level;
+
+use self::level::LevelSums;
 use super::{LANES, MISSING, SortedLists, border, gradient, hessian};
-use crate::trees::bins::MAX_BINS;
-use crate::trees::evaluate_splits::{FoundSplit, LevelBest, best_of};
+use crate::trees::evaluate_splits::{FoundSplit, best_of};
 use crate::trees::shard::NodeRows;
-use crate::trees::split_scores::{Context, first_largest, largest, score};
+use crate::trees::split_scores::{Context, score};
 use multiversion::multiversion;
-use taiga_core::quantize::CodedFeature;
 use taiga_core::tree::split::{SplitRules, Sums, soft_threshold};
 use taiga_core::tree::steps::{Candidate, SearchNode};
+
+pub use self::level::find_level_split;
 
 /// Sums and scores of one block's candidates in one node: `[position][lane]`.
 #[derive(Default)]
@@ -18,21 +21,15 @@ pub struct BlockScores {
     hessian: Vec<i32>,
     /// What the split behind each position is worth.
     scores: Vec<f64>,
-    level: Option<Box<LevelScores>>,
-}
-
-/// Scores by border, for a level of a symmetric tree.
-struct LevelScores {
-    /// A node's score at each border; longer than there are borders, so that vectors may overrun.
-    node: [[f64; MAX_BINS + LANES]; LANES],
-    /// Summed over the nodes, with missing values on the left and on the right.
-    sums: [[[f64; MAX_BINS]; LANES]; 2],
+    /// Those of a level.
+    level: LevelSums,
 }
 
 impl BlockScores {
     /// Makes room for nodes of up to `rows` rows.
     pub fn new(rows: usize) -> BlockScores {
-        BlockScores { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level: None }
+        let level = vec![];
+        BlockScores { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level }
     }
 }
 
@@ -63,11 +60,11 @@ struct NodeContext<'a> {
     too_small: f64,
 }
 
-/// Scores of the splits behind each of `entries`, with the sums of their left children, less `aside`.
+/// Scores of the splits behind each of `entries`, which go to the scores from `at` on, with the sums of their left children, less `aside`.
 #[inline(always)]
-fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut BlockScores) {
+fn scores(entries: &[u64], aside: &Aside, node: &NodeContext<'_>, work: &mut BlockScores, at: usize) {
     let n = entries.len();
-    let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[..n]);
+    let (gradient, hessian, out) = (&mut work.gradient[..n], &mut work.hessian[..n], &mut work.scores[at..at + n]);
     accumulate(entries, aside, gradient, hessian);
     let rules = node.rules;
     if rules.scores_by_values() {
@@ -160,7 +157,7 @@ fn find_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: &
             if !missing_left && aside == NOTHING {
                 break;
             }
-            scores(entries, if missing_left { &NOTHING } else { &aside }, &context, work);
+            scores(entries, if missing_left { &NOTHING } else { &aside }, &context, work, 0);
             let mut gains = largest_at_ends(entries, &mut work.scores[..entries.len()]);
             let largest = gains;
             for (lane, gain) in gains.iter_mut().enumerate() {
@@ -203,36 +200,6 @@ fn drawn_split(sorted: &SortedLists, node: &SearchNode, place: NodeRows, rules: 
     best
 }
 
-/// Finds the same split for all nodes of a level, each of which may be divided at the same border of each feature.
-fn drawn_level_split(
-    sorted: &SortedLists,
-    nodes: &[SearchNode],
-    places: &[NodeRows],
-    features: &[CodedFeature],
-    rules: &SplitRules,
-    parents: &[f64],
-) -> Option<Candidate> {
-    let mut best = LevelBest::new(nodes, parents.iter().sum(), rules);
-    for (f, feature) in (sorted.first..).zip(features).filter(|(f, _)| nodes[0].allows(*f)) {
-        // With missing values on the left; on the right where any node has some.
-        let (mut sums, mut any_missing) = ([0.0; 2], false);
-        for (node, parent) in nodes.iter().zip(parents) {
-            let [left, right] = drawn_sides(sorted, node, places[node.id as usize], f);
-            any_missing |= left.1 != right.1;
-            let context = context(node, f, rules, *parent);
-            sums[0] += score(left.1, &context);
-            sums[1] += score(right.1, &context);
-        }
-        let border = nodes[0].drawn(f).unwrap_or(0);
-        for (side, allowed) in [(0, border < feature.borders.len()), (1, any_missing)] {
-            if allowed {
-                best.offer((f, border, side == 0), sums[side]);
-            }
-        }
-    }
-    best.candidate
-}
-
 /// Returns the candidates at the one border of a feature that is drawn for a node, with missing values on the left and on the right, and
 /// the sums of their left sides; the same sums where there are no missing values.
 fn drawn_sides(sorted: &SortedLists, node: &SearchNode, place: NodeRows, feature: usize) -> [(Candidate, Sums); 2] {
@@ -263,118 +230,4 @@ fn largest_at_ends(entries: &[u64], scores: &mut [f64]) -> [f64; LANES] {
         }
     }
     largest
-}
-
-/// Finds the split with the largest gain summed over the nodes.
-#[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-pub fn find_level_split(
-    sorted: &SortedLists,
-    nodes: &[SearchNode],
-    places: &[NodeRows],
-    features: &[CodedFeature],
-    rules: &SplitRules,
-    work: &mut BlockScores,
-) -> Option<Candidate> {
-    let mut level = work
-        .level
-        .take()
-        .unwrap_or_else(|| Box::new(LevelScores { node: [[0.0; MAX_BINS + LANES]; LANES], sums: [[[0.0; MAX_BINS]; LANES]; 2] }));
-    let parents: Vec<f64> = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).collect();
-    if nodes.first().is_some_and(|node| node.borders.is_some()) {
-        work.level = Some(level);
-        return drawn_level_split(sorted, nodes, places, features, rules, &parents);
-    }
-    let mut best = LevelBest::new(nodes, parents.iter().sum(), rules);
-    for block in 0..sorted.missing.len() {
-        let own = &features[block * LANES..features.len().min((block + 1) * LANES)];
-        let any_missing = level_scores(sorted, block, own, nodes, places, rules, &parents, work, &mut level);
-        for (lane, feature) in own.iter().enumerate() {
-            let f = sorted.first + block * LANES + lane;
-            // A level's features are the same for all its nodes.
-            if nodes.first().is_some_and(|node| !node.allows(f)) {
-                continue;
-            }
-            let borders = feature.borders.len();
-            for (side, candidates) in [(0, borders), (1, if any_missing[lane] { borders + 1 } else { 0 })] {
-                let sums = &level.sums[side][lane][..candidates];
-                // Where it is needs no looking for in most features.
-                if best.worth().is_met(largest(sums)) {
-                    let (largest, border) = first_largest(sums);
-                    best.offer((f, border, side == 0), largest);
-                }
-            }
-        }
-    }
-    work.level = Some(level);
-    best.candidate
-}
-
-/// Sums the nodes' scores at each border of a block's features; returns which of these have missing values in any of the nodes.
-#[inline(always)]
-#[allow(clippy::too_many_arguments)]
-fn level_scores(
-    sorted: &SortedLists,
-    block: usize,
-    features: &[CodedFeature],
-    nodes: &[SearchNode],
-    places: &[NodeRows],
-    rules: &SplitRules,
-    parents: &[f64],
-    work: &mut BlockScores,
-    level: &mut LevelScores,
-) -> [bool; LANES] {
-    let mut any_missing = [false; LANES];
-    if sorted.missing[block] {
-        for node in nodes {
-            let aside = missing(sorted.entries(places[node.id as usize], block));
-            for (lane, any) in any_missing.iter_mut().enumerate() {
-                *any |= (aside.0[lane], aside.1[lane]) != (0, 0);
-            }
-        }
-    }
-    for side in 0..=any_missing.contains(&true) as usize {
-        for (lane, feature) in features.iter().enumerate() {
-            level.sums[side][lane][..feature.borders.len() + 1].fill(0.0);
-        }
-        for (node, parent) in nodes.iter().zip(parents) {
-            let entries = sorted.entries(places[node.id as usize], block);
-            let aside = if side == 1 { missing(entries) } else { NOTHING };
-            // A node that a candidate would leave a child too small in counts as not split.
-            let context = NodeContext { search: node, rules, first: sorted.first + block * LANES, too_small: *parent };
-            scores(entries, &aside, &context, work);
-            let scores = &work.scores[..entries.len()];
-            for (lane, feature) in features.iter().enumerate() {
-                spread(entries, scores, lane, *parent, &mut level.node[lane], feature.borders.len() + 1);
-            }
-            for (lane, feature) in features.iter().enumerate() {
-                // In whole vectors; what stands behind the borders is never read.
-                let n = (feature.borders.len() + 1).next_multiple_of(LANES);
-                let (sums, scores) = (&mut level.sums[side][lane][..n], &level.node[lane][..n]);
-                for i in 0..n {
-                    sums[i] += scores[i];
-                }
-            }
-        }
-    }
-    any_missing
-}
-
-/// Writes a lane's score at every border: behind an empty bin a split repeats the one before, and before
-/// the first row there is none.
-#[inline(always)]
-fn spread(entries: &[u64], scores: &[f64], lane: usize, unsplit: f64, out: &mut [f64; MAX_BINS + LANES], end: usize) {
-    let (mut at, mut score, mut position) = (0, unsplit, lane);
-    let mut next = border(entries[lane]);
-    loop {
-        out[at..at + LANES].fill(score);
-        at += LANES;
-        if at >= next {
-            if position >= entries.len() {
-                break;
-            }
-            (at, score) = (next, scores[position]);
-            position += LANES;
-            next = if position < entries.len() { border(entries[position]) } else { end };
-        }
-    }
 }

@@ -6,7 +6,7 @@
 
 use super::SortedOrder;
 use super::evaluate_splits::{SortedGroup, score};
-use super::slots::{LANES, NodeSlots, refill};
+use super::slots::{NodeSlots, refill};
 use crate::trees::evaluate_splits::{LevelBest, Worth};
 use crate::trees::histogram::expand;
 use crate::trees::score_bounds::{self, ScoreBounds};
@@ -166,7 +166,7 @@ fn fill_bounds(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[S
         return Some((score_bounds::largest(bounds), score_bounds.unit()));
     }
     score::<true>(sorted, f, slots, nodes, rules);
-    let magnitude = magnitude(&slots.scores);
+    let magnitude = split_scores::magnitude(&slots.scores);
     if !magnitude.is_finite() {
         return None;
     }
@@ -177,20 +177,6 @@ fn fill_bounds(sorted: &SortedOrder, f: usize, slots: &mut NodeSlots, nodes: &[S
         *bound = (score * scale) as f32;
     }
     Some((1.0, magnitude))
-}
-
-/// Returns the largest magnitude of whole vectors of scores but those that forbid a split; no number where one is none.
-#[inline(always)]
-fn magnitude(scores: &[f64]) -> f64 {
-    // The bits of numbers that are not negative are ordered as they are, below those of infinity and of what is no number.
-    let mut lanes = [0i64; LANES];
-    for scores in scores.chunks_exact(LANES) {
-        for (lane, score) in lanes.iter_mut().zip(scores) {
-            let bits = if *score == f64::NEG_INFINITY { 0 } else { score.abs().to_bits() as i64 };
-            *lane = if bits > *lane { bits } else { *lane };
-        }
-    }
-    f64::from_bits(lanes.iter().fold(0, |largest, lane| largest.max(*lane)) as u64)
 }
 
 /// Writes by how much each slot's bound differs from that of the slot before it, in units; returns the sum of the nodes' bounds before their

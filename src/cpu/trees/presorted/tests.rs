@@ -1,8 +1,9 @@
-use super::slots::NO_RANK;
-use super::{LevelWalk, MOST_ROWS, NodeSlots, SortedGroup, SortedOrder, find_level_split};
+use super::lists::{self, SortedLists};
+use super::walks::{LevelWalk, MOST_ROWS, NO_RANK, NodeSlots, SortedGroup, SortedOrder, find_level_split};
 use crate::trees::codes::CodeColumns;
 use crate::trees::evaluate_splits::LevelBest;
 use crate::trees::histogram::expand;
+use crate::trees::shard::NodeRows;
 use crate::trees::split_scores::{Context, first_largest, score};
 use std::sync::Arc;
 use taiga_core::numerics::random::{Purpose, Random};
@@ -71,6 +72,20 @@ impl Level {
 
     fn sorted(&self, counted: bool) -> SortedOrder {
         SortedOrder::new(&self.features, 0..self.features.len(), 0, &self.columns, self.statistics.len(), counted)
+    }
+
+    /// Returns the lists of its nodes' rows, and where in them each node's stand.
+    fn lists(&self, counted: bool) -> (SortedLists, Vec<NodeRows>) {
+        let features = 0..self.features.len();
+        let mut sorted = SortedLists::new(&self.features, features, 0, &self.columns, self.statistics.len(), counted);
+        let (mut places, mut start) = (vec![], 0);
+        for rows in &self.rows {
+            let place = NodeRows { list: 0, start, len: rows.len(), ..NodeRows::default() };
+            sorted.open(place, Some(rows), &self.statistics);
+            places.push(place);
+            start += rows.len();
+        }
+        (sorted, places)
     }
 
     fn lay_out(&self, slots: &mut NodeSlots, rules: &SplitRules) {
@@ -180,13 +195,13 @@ fn slots_have_the_sums_up_to_each_row() {
     }
 }
 
-/// Proves that the split of a level is the one that scoring each border in each node finds, and its left sums those of the rows: under every rule,
-/// with noise and weights on features, some features alone, and scores that are not finite.
+/// Proves that the split of a level is the one that scoring each border in each node finds, in walks and in lists, and its left sums those of the
+/// rows: under every rule, with noise and weights on features, some features alone, and scores that are not finite.
 #[test]
 fn the_split_of_a_level_is_that_of_all_scores() {
     let mut dice = Dice::new(4);
     let mut slots = NodeSlots::default();
-    let (mut found, mut right) = (0, 0);
+    let (mut found, mut right, mut listed) = (0, 0, 0);
     for case in 0..if cfg!(miri) { 10 } else { 300 } {
         let largest_hessian = dice.one_of(&[1, 20, (1 << 16) - 1]);
         let mut level = Level::draw(&mut dice, 3, largest_hessian);
@@ -210,6 +225,14 @@ fn the_split_of_a_level_is_that_of_all_scores() {
         level.best_by_definition(&sorted, &rules, &parents, &mut scored);
         let bits = |c: &Candidate| (c.feature, c.border, c.missing_left, c.gain.to_bits());
         assert_eq!(walked.candidate.as_ref().map(bits), scored.candidate.as_ref().map(bits), "case {case}: {rules:?}");
+        // A node that is searched has rows.
+        let may_be_listed = level.statistics.len() <= lists::MOST_ROWS && level.rows.iter().all(|rows| !rows.is_empty());
+        let lists = may_be_listed.then(|| level.lists(rules.counts_rows()));
+        let lists = lists.map(|(mut sorted, places)| {
+            let of_lists = sorted.find_level_split(&level.nodes, &places, &level.features, &rules);
+            assert_eq!(of_lists.as_ref().map(bits), scored.candidate.as_ref().map(bits), "case {case}: {rules:?}");
+            (sorted, places)
+        });
         let Some(candidate) = walked.candidate else { continue };
         found += 1;
         right += !candidate.missing_left as usize;
@@ -218,7 +241,14 @@ fn the_split_of_a_level_is_that_of_all_scores() {
         for i in 0..level.nodes.len() {
             let left = level.sums(&sorted, i, f, |code| code >= from && code <= first + candidate.border as usize);
             assert_eq!(sorted.left_sums(group, &level.rows[i], &level.statistics, &candidate), left, "case {case}");
+            if let Some((sorted, places)) = &lists {
+                listed += 1;
+                assert_eq!(sorted.left_sums(places[i], &candidate), left, "case {case}");
+            }
         }
     }
-    assert!(cfg!(miri) || (found > 100 && right > 20), "{found} splits, {right} with missing values on the right");
+    assert!(
+        cfg!(miri) || (found > 100 && right > 20 && listed > 50),
+        "{found} splits, {right} with missing values on the right, {listed} in lists"
+    );
 }
