@@ -120,10 +120,9 @@ impl CudaSmallTables {
         let extents: Vec<Extent> = classes.values().map(|members| extent(members)).collect();
         let order = extents.iter().zip(classes.values()).map(|(extent, members)| extent.stride * extent.columns * members.len()).sum();
         let words = extents.iter().zip(classes.values()).map(|(extent, members)| extent.log_words() * members.len() * rounds).sum();
-        let codes: Vec<u8> = tables.iter().flat_map(|t| t.codes.iter().copied()).collect();
+        let codes = tables.iter().map(|t| &t.codes[..]).collect::<Vec<_>>().concat();
         let columns: Vec<u32> = tables.iter().flat_map(|t| t.features).map(|f| f.borders.len() as u32 | (f.first() as u32) << 16).collect();
-        let numbers: Vec<f32> =
-            tables.iter().flat_map(|t| t.target.iter().chain(t.weight.unwrap_or(&[])).chain(t.scores).copied()).collect();
+        let numbers = tables.iter().flat_map(|t| [t.target, t.weight.unwrap_or(&[]), t.scores]).collect::<Vec<_>>().concat();
         let bytes = codes.len()
             + 4 * (columns.len() + numbers.len())
             + 2 * order

@@ -19,8 +19,7 @@ use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::model::Feature;
-use crate::model::payload::{is_new, name_of, named, params_of, params_text};
-use crate::params::stored::to_stored;
+use crate::model::payload::{is_new, name_of, named, params_of, text_of};
 use crate::provenance::Provenance;
 use crate::quantize::CodeSet;
 use serde::{Deserialize, Serialize};
@@ -60,10 +59,10 @@ impl Persisted for Forest {
 
     fn contents(&self) -> Contents<'_, Payload<'_>, f64> {
         let predictions = self.oob.iter().flat_map(|o| &o.predictions).map(|p| 8 * p.len()).sum::<usize>();
-        let params = self.params.to_json();
+        let params = text_of(&self.params, ForestParams::to_json);
         let is_new = is_new(self.labels.as_ref(), &params);
         let payload = Payload {
-            params: params_text(&to_stored(params)).into(),
+            params: params.text.into(),
             criterion: name_of(&self.criterion).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),

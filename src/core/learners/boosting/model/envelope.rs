@@ -40,9 +40,8 @@ use crate::error::Result;
 use crate::learners::boosting::params::{Bins, BoostingParams, RowSample};
 use crate::losses::LossKind;
 use crate::metrics::{MetricSpec, Metrics};
-use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, params_text};
+use crate::model::payload::{HistoryPayload, invalid, is_new, name_of, named, params_of, text_of};
 use crate::model::{Feature, payload};
-use crate::params::stored::to_stored;
 use crate::provenance::Provenance;
 use crate::tree::linear::LinearLeaf;
 use crate::tree::{Leaf, Tree};
@@ -165,10 +164,10 @@ impl Persisted for Model {
     const EXTRA_SINCE: u32 = 4;
 
     fn contents(&self) -> Contents<'_, Payload<'_>, Units> {
-        let params = self.params.to_json();
+        let params = text_of(&self.params, BoostingParams::to_json);
         let is_new = is_new(self.labels.as_ref(), &params);
         let payload = Payload {
-            params: params_text(&to_stored(params)).into(),
+            params: params.text.into(),
             loss: name_of(&self.loss).into(),
             target: self.target.as_str().into(),
             features: self.features.as_slice().into(),

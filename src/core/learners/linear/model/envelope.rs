@@ -15,8 +15,7 @@ use crate::dataset::labels::Labels;
 use crate::envelope::{Contents, Envelope, Persisted};
 use crate::error::Result;
 use crate::learners::linear::LinearParams;
-use crate::model::payload::{HistoryPayload, invalid, is_new, params_of, params_text};
-use crate::params::stored::to_stored;
+use crate::model::payload::{HistoryPayload, invalid, is_new, params_of, text_of};
 use crate::provenance::Provenance;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -67,10 +66,10 @@ impl Persisted for LinearModel {
         for i in (1..steps.len()).rev() {
             steps[i] -= steps[i - 1];
         }
-        let params = self.params.to_json();
+        let params = text_of(&self.params, LinearParams::to_json);
         let is_new = is_new(Some(&self.labels), &params);
         let payload = Payload {
-            params: params_text(&to_stored(params)).into(),
+            params: params.text.into(),
             target: self.target.as_str().into(),
             labels: Cow::Borrowed(&self.labels),
             sparse: Cow::Borrowed(&self.sparse),
