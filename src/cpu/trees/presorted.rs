@@ -6,7 +6,7 @@
 //! | a node's rows | stand sorted by every feature, and are partitioned as the node is | are met in the order of all rows, in one walk a step for all nodes |
 //! | a step costs | what its nodes' rows cost, in short loops | what all rows cost, in long ones |
 //! | threads | one | each walks features of its own |
-//! | pays for | few rows of few columns, such as those of a model for each of many groups | many columns |
+//! | pays for | few rows of few columns, such as those of a model for each of many groups | many columns; levels of symmetric trees but of the fewest rows or columns |
 
 mod lists;
 mod shard;
@@ -16,6 +16,7 @@ mod walks;
 
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::learners::boosting::steps::TrainingData;
+use taiga_core::tree::params::Policy;
 
 pub use lists::SortedLists;
 pub use walks::{NodeSlots, SortedOrder};
@@ -47,12 +48,14 @@ pub fn chosen(data: &TrainingData<'_>, plan: &StoragePlan, threads: usize) -> Op
     if !ordinal || !plan.sparse.is_empty() || !data.shard.is_whole() || data.shared > 1 || data.pieces.bodies > 0 {
         return None;
     }
-    if threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES {
+    let few = threads == 1 && rows <= lists::MOST_ROWS && values <= lists::FEW_VALUES;
+    if few && (data.policy != Policy::Symmetric || rows <= lists::MOST_ROWS_OF_LEVELS || features <= lists::LANES) {
         return Some(Presorted::Lists);
     }
     // Several threads share the columns, which do not come in batches then.
     let shared = threads == 1 || data.batches.is_none();
-    let many = features >= LEAST_FEATURES * threads && values <= MOST_VALUES;
+    // The level of a symmetric tree is searched in walks whatever the columns.
+    let many = few || (features >= LEAST_FEATURES * threads && values <= MOST_VALUES);
     (rows <= walks::MOST_ROWS && many && shared).then_some(Presorted::Walks)
 }
 

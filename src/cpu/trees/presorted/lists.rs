@@ -27,6 +27,9 @@ use taiga_core::tree::steps::{Candidate, NodeId, SearchNode};
 /// Tables of up to so many rows are searched like this: beyond, histograms are faster. As many bits are a vector.
 pub const MOST_ROWS: usize = 512;
 
+/// Of up to so many where the levels of symmetric trees are searched, unless all features stand side by side.
+pub const MOST_ROWS_OF_LEVELS: usize = 128;
+
 /// Tables of up to so many values are, whatever their trees.
 pub const FEW_VALUES: usize = 1 << 20;
 
@@ -34,7 +37,7 @@ pub const FEW_VALUES: usize = 1 << 20;
 pub const VALUE_BYTES: u64 = 20;
 
 /// Features side by side.
-const LANES: usize = 8;
+pub const LANES: usize = 8;
 
 const MISSING: u64 = 1 << 15;
 

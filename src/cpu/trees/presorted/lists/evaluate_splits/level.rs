@@ -35,13 +35,14 @@ struct Unit {
 }
 
 impl Unit {
-    /// Returns the unit for scores of up to this magnitude, of so many nodes; none where it is not finite.
-    fn new(magnitude: f64, nodes: usize) -> Option<Unit> {
+    /// Returns the unit for scores of up to these magnitudes, of so many nodes; none where one is not finite.
+    fn new(magnitudes: [f64; 2], nodes: usize) -> Option<Unit> {
+        let magnitude = magnitudes[0].max(magnitudes[1]);
         // The magnitude is less than 2 to the exponent.
         let exponent = (magnitude.to_bits() >> 52) as i32 - 1022;
         let bits = (SUM_BITS - nodes.ilog2() as i32 - 1 - exponent).min(1000);
         let power = |bits: i32| f64::from_bits(((1023 + bits) as u64) << 52);
-        magnitude.is_finite().then(|| Unit { scale: power(bits), inverse: power(-bits) })
+        magnitudes.iter().all(|m| m.is_finite()).then(|| Unit { scale: power(bits), inverse: power(-bits) })
     }
 
     #[inline(always)]
@@ -134,7 +135,7 @@ impl Level<'_> {
             all += entries.len();
         }
         let scores = &work.scores[..all];
-        let unit = Unit::new(magnitude(scores).max(magnitude(self.parents)), self.nodes.len());
+        let unit = Unit::new([magnitude(scores), magnitude(self.parents)], self.nodes.len());
         // Behind the last border stand the values above it.
         let bins = features.iter().map(|feature| feature.borders.len() + 1).max().unwrap_or(0);
         let sums = &mut work.level;
