@@ -97,6 +97,9 @@ pub struct ParamsText {
     pub are_new: bool,
 }
 
+/// Texts of more bytes are not kept: those with something of each of very many columns.
+const MOST_KEPT: usize = 1 << 16;
+
 thread_local! {
     /// The last parameters of a model that this thread wrote, of which type, as they tell themselves, and their text.
     static LAST: RefCell<Option<(TypeId, String, ParamsText)>> = const { RefCell::new(None) };
@@ -114,7 +117,9 @@ pub fn text_of<P: Serialize + 'static>(params: &P, to_json: impl Fn(&P) -> serde
         let params = to_json(params);
         let are_new = has_later(&params);
         let text = ParamsText { text: params_text(&to_stored(params)), are_new };
-        LAST.set(Some((TypeId::of::<P>(), told, text.clone())));
+        if told.len() <= MOST_KEPT {
+            LAST.set(Some((TypeId::of::<P>(), told, text.clone())));
+        }
         text
     })
 }
