@@ -174,19 +174,29 @@ pub fn is_new(labels: Option<&Labels>, params: &ParamsText) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::learners::boosting::params::BoostingParams;
-    use crate::learners::forest::params::ForestParams;
+    use crate::params::to_json;
+
+    #[derive(Serialize)]
+    struct Own {
+        rounds: f64,
+        seed: u64,
+    }
+
+    /// Of the same names and values, which its JSON object does not all have.
+    #[derive(Serialize)]
+    struct Other {
+        rounds: f64,
+        seed: u64,
+    }
 
     /// Proves that parameters have the text of their own whatever was written before, equal numbers of other bits among them.
     #[test]
     fn parameters_have_their_own_text() {
-        let boosting = |l2, seed| BoostingParams { l2, seed, ..Default::default() };
-        for params in [boosting(0.0, 1), boosting(0.0, 1), boosting(-0.0, 1), boosting(0.0, 1), boosting(0.0, 2)] {
-            let own = params_text(&to_stored(params.to_json()));
-            let told = text_of(&params, BoostingParams::to_json);
-            assert_eq!((told.text, told.are_new), (own, has_later(&params.to_json())));
-            let forest = ForestParams::default();
-            assert_eq!(text_of(&forest, ForestParams::to_json).text, params_text(&to_stored(forest.to_json())));
+        for (rounds, seed) in [(0.0, 1), (0.0, 1), (-0.0, 1), (0.0, 1), (0.0, 2)] {
+            let own = text_of(&Own { rounds, seed }, |params| to_json(params, &[]));
+            assert_eq!((own.text, own.are_new), (format!("{{\"seed\":{seed},\"trees\":{rounds:?}}}"), false));
+            let other = text_of(&Other { rounds, seed }, |params| to_json(params, &["seed"]));
+            assert_eq!(other.text, format!("{{\"trees\":{rounds:?}}}"));
         }
     }
 }
