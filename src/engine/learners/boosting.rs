@@ -5,7 +5,7 @@ use super::registry::Family;
 use crate::device::fallback::{fit_or_on_cpu, or_on_cpu};
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
 use crate::device::trees::{small_table_gpus, stay_here};
-use crate::device::{Chosen, check_on_cpu, check_present, gpu, of_process};
+use crate::device::{Chosen, DeviceSet, check_on_cpu, check_present, gpu, of_process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use taiga_core::dataset::{Batches, Monitor};
@@ -178,10 +178,23 @@ impl<'a> ManyFits<'a> {
     /// # Errors
     /// Those of the device, which concern all tables.
     pub fn fit(&self, inputs: &[taiga_core::dataset::Input<'_>], monitor: &dyn Monitor) -> Result<Vec<Result<core::model::Model>>> {
+        let options = FitOptions::default();
+        self.fit_each(&inputs.iter().map(|input| (input, &options)).collect::<Vec<_>>(), monitor)
+    }
+
+    /// Fits as [`ManyFits::fit`], each table with what its options give.
+    ///
+    /// # Errors
+    /// As [`ManyFits::fit`].
+    fn fit_each(
+        &self,
+        tables: &[(&taiga_core::dataset::Input<'_>, &FitOptions<'_>)],
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Result<core::model::Model>>> {
         let monitor = &Wanted(monitor);
         let each = |device: &str| -> Vec<Result<core::model::Model>> {
             let params = core::BoostingParams { device: device.into(), ..self.params.clone() };
-            inputs.iter().map(|input| fit(input, &params, monitor)).collect()
+            tables.iter().map(|(input, options)| fit_with(input, &params, options, monitor)).collect()
         };
         let Some(gpu) = self.gpus.get(self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len().max(1)) else {
             return Ok(each(&self.params.device));
@@ -189,7 +202,7 @@ impl<'a> ManyFits<'a> {
         or_on_cpu(&self.params.device, &|why| monitor.0.device(why), |device| match device {
             "cpu" => Ok(each(device)),
             _ => gpu::with_small_tables(*gpu, |small| {
-                let models = core::small_tables::fit_each(inputs, self.params, &Chosen::new(device, monitor), small, monitor)?;
+                let models = core::small_tables::fit_each(tables, self.params, &Chosen::new(device, monitor), small, monitor)?;
                 // One of those that were fitted one after the other may have found no memory.
                 let short = models.iter().find_map(|model| model.as_ref().err().filter(|error| error.leaves_it_to_the_cpu()));
                 short.map_or(Ok(()), |error| Err(error.clone())).map(|()| models)
@@ -257,8 +270,35 @@ pub fn fit_coded_folds(
     monitor: &dyn Monitor,
 ) -> Result<Vec<cross_validation::FoldModel>> {
     check_present(&params.device)?;
-    let fits = cross_validation::Fits { fit: &fit_with, stay_here: stay_here(table.input(), params), monitor };
-    cross_validation::fit_folds(table, params, folds, fits)
+    let (input, stay_here) = (table.input(), stay_here(table.input(), params));
+    let together = (!stay_here && may_grow_together(input, params)?).then(|| folds_together(input, folds));
+    cross_validation::fit_folds(
+        table,
+        params,
+        folds,
+        cross_validation::Fits { fit: &fit_with, together: together.as_deref(), stay_here, monitor },
+    )
+}
+
+/// Folds of tables of more rows are no small tables, and there is not always room for all of them at a time.
+const MOST_ROWS_TOGETHER: usize = 1 << 12;
+
+/// Returns whether the trees of all folds of a table may grow together on the device that the parameters name.
+///
+/// # Errors
+/// For a device that there is not.
+fn may_grow_together(input: &taiga_core::dataset::Input<'_>, params: &core::BoostingParams) -> Result<bool> {
+    let on_gpu = DeviceSet::parse(&params.device)? != DeviceSet::Cpu;
+    Ok(on_gpu && input.target.rows() <= MOST_ROWS_TOGETHER && core::small_tables::may_suit(params))
+}
+
+/// Returns what fits the models of all folds of a table at a time.
+fn folds_together(
+    input: &taiga_core::dataset::Input<'_>,
+    folds: &taiga_core::dataset::folds::Folds,
+) -> Box<cross_validation::FitTogether<'static>> {
+    let tables = ManyTables { count: folds.count as usize, rows: input.target.rows(), features: input.features.len(), threads: 1 };
+    Box::new(move |each, params, monitor| ManyFits::new(params, tables, monitor)?.fit_each(each, monitor))
 }
 
 /// Searches among the parameters of trials; see [`core::search`].
@@ -276,7 +316,12 @@ pub fn search<T: Sync>(
 ) -> Result<Vec<core::search::Trial>> {
     trials.iter().try_for_each(|params| check_present(&params.device))?;
     let stay_here = trials.iter().all(|params| stay_here(input, params));
-    let fits = cross_validation::Fits { fit: &fit_with, stay_here, monitor };
+    let mut grow_together = !stay_here && batches.is_none();
+    for params in trials {
+        grow_together &= may_grow_together(input, params)?;
+    }
+    let together = grow_together.then(|| folds_together(input, folds));
+    let fits = cross_validation::Fits { fit: &fit_with, together: together.as_deref(), stay_here, monitor };
     core::search::search((input, batches), trials, folds, halving, fits, prepare, measure)
 }
 

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use taiga_core::column::Column;
 use taiga_core::column::categories::CategoryColumn;
 use taiga_core::dataset::Monitor;
+use taiga_core::dataset::folds::{Division, Folds};
 use taiga_core::dataset::labels::Labels;
 use taiga_core::error::{DeviceFault, Error, Result};
 use taiga_core::learners::boosting::BoostingParams;
@@ -215,6 +216,67 @@ fn many_tables_are_fitted_as_each_alone() {
             let (together, _) = gpu::with(steps, || many(&params, Some("auto"), &Notes::default()));
             assert!(together == alone, "{params}, {steps} steps");
         }
+    }
+}
+
+/// Proves that the models of all folds of a small table have the bytes of the CPU's, and those of a search its values: one launch for each parameters
+/// grows all their trees, where these suit that, and the others' grow as ever.
+#[test]
+fn folds_are_fitted_together() {
+    let rows = if cfg!(miri) { 40 } else { 120 };
+    let columns: Vec<Vec<f64>> = (0..3).map(|f| numbers(f, rows)).collect();
+    let target: Vec<f64> = (0..rows).map(|i| columns[0][i] + columns[1][i] * columns[2][i]).collect();
+    let weight: Vec<f64> = (0..rows).map(|i| (i % 7) as f64).collect();
+    let input = |weighted: bool| taiga_core::dataset::Input {
+        features: columns.iter().zip(["a", "b", "c"]).map(|(c, name)| Column::from_f64(name, c)).collect(),
+        target: taiga_core::dataset::Target::Numbers(Column::from_f64("y", &target)),
+        target_name: "y".into(),
+        weight: weighted.then(|| Column::from_f64("w", &weight)),
+        baseline: vec![],
+        held_out: None,
+        loss_columns: Default::default(),
+        evaluation: Default::default(),
+        order: None,
+    };
+    let params_on = |params: &serde_json::Value, device: &str| {
+        let params: BoostingParams = serde_json::from_value(params.clone()).expect("parameters");
+        BoostingParams { device: device.into(), n_threads: Some(1), ..params }
+    };
+    let together = [
+        json!({ "rounds": 4, "depth": 3 }),
+        json!({ "rounds": 3, "depth": 4, "policy": "depthwise", "bins": 9 }),
+        json!({ "rounds": 2, "depth": 2, "loss": "log_cosh", "learning_rate": 0.5 }),
+    ];
+    for weighted in [false, true] {
+        let input = input(weighted);
+        let folds = Folds::new(&input, &Division::Parts(4), 5).expect("folds");
+        // Each launch is a step, and each of its tables; of fits alone every step of every tree is.
+        let launch = 1 + folds.count;
+        let models = |params: &serde_json::Value, device: &str| {
+            let fitted = boosting::fit_folds(&input, &params_on(params, device), &folds, &Notes::default()).expect("models");
+            fitted.into_iter().map(|fold| (fold.training, fold.tested, fold.model.to_bytes())).collect::<Vec<_>>()
+        };
+        for params in &together {
+            assert!(gpu::with(launch, || models(params, "cuda")).0 == models(params, "cpu"), "{params}");
+        }
+        for params in [json!({ "rounds": 3, "policy": "leafwise", "leaves": 5 }), json!({ "rounds": 6, "early_stopping": 2 })] {
+            assert!(gpu::with(u32::MAX, || models(&params, "cuda")).0 == models(&params, "cpu"), "{params}");
+        }
+        let searched = |device: &str| {
+            let trials: Vec<BoostingParams> = together.iter().map(|params| params_on(params, device)).collect();
+            let worth = |model: &boosting::model::Model| model.trees.iter().flat_map(|tree| tree.leaves()).map(|leaf| leaf.value).sum();
+            boosting::search(
+                (&input, None),
+                &trials,
+                &folds,
+                None,
+                &Notes::default(),
+                |_| Ok(()),
+                |_, _, fold| Ok((worth(&fold.model), false)),
+            )
+            .expect("trials")
+        };
+        assert_eq!(gpu::with(together.len() as u32 * launch, || searched("cuda")).0, searched("cpu"));
     }
 }
 

@@ -2,7 +2,8 @@
 //! model that is fitted to the others.
 //!
 //! All folds share one coding of the numeric columns, whose borders come from all rows; of the target and of categories a model knows its own
-//! rows alone. But for the borders, each is the model of a fit to those rows by themselves. Fits run side by side, which shows in none.
+//! rows alone. But for the borders, each is the model of a fit to those rows by themselves. Fits run side by side, or those of all folds together on a
+//! device ([`super::small_tables`]), which shows in none.
 
 use super::coded_table::CodedTable;
 use super::continued::FitOptions;
@@ -12,6 +13,7 @@ use super::model::Model;
 use super::params::BoostingParams;
 use crate::column::Column;
 use crate::column::select::OwnedColumn;
+use crate::dataset::counted::Counted;
 use crate::dataset::folds::{Fold, Folds};
 use crate::dataset::{Batches, Input, Monitor};
 use crate::error::{Error, Result};
@@ -24,10 +26,16 @@ use std::sync::{Mutex, PoisonError};
 /// A fit of a table ([`super::fit_with`] on whichever device).
 pub type Fit<'f> = dyn Fn(&Input<'_>, &BoostingParams, &FitOptions<'_>, &dyn Monitor) -> Result<Model> + Sync + 'f;
 
+/// Fits of several tables by the same parameters, by some of the threads.
+pub type FitTogether<'f> =
+    dyn Fn(&[(&Input<'_>, &FitOptions<'_>)], &BoostingParams, &dyn Monitor) -> Result<Vec<Result<Model>>> + Sync + 'f;
+
 /// How fits of one call are made, and who watches them.
 #[derive(Clone, Copy)]
 pub struct Fits<'f> {
     pub fit: &'f Fit<'f>,
+    /// Makes those of all folds at a time, where a device does.
+    pub together: Option<&'f FitTogether<'f>>,
     /// Whether all are sure to be made by this process's threads, and so may run side by side.
     pub stay_here: bool,
     pub monitor: &'f dyn Monitor,
@@ -78,40 +86,72 @@ pub fn coded<'a>(
 pub fn fit_each<R: Send>(
     each: &[(&BoostingParams, &CodedTable<'_>)],
     folds: &Folds,
-    Fits { fit, stay_here, monitor }: Fits<'_>,
+    Fits { fit, together, stay_here, monitor }: Fits<'_>,
     finish: impl Fn((usize, usize), FoldModel) -> Result<R> + Sync,
 ) -> Result<Vec<Vec<R>>> {
     let Some((_, of)) = each.first() else { return Ok(vec![]) };
     let (count, fits) = (folds.count as usize, folds.count as usize * each.len());
     let asked = pools::asked(each.iter().filter_map(|(params, _)| params.n_threads).max());
     let progress = Progress { monitor, told: Mutex::new(vec![(0, 0); fits]) };
-    let one = |number: usize, threads: usize| {
-        let ((params, table), fold) = (each[number / count], number % count);
+    let in_fold = |number: usize| move |error: Error| error.within(&format!("fold {} of {count}", number % count));
+    let table_of = |number: usize, threads: usize| {
+        let (params, table) = each[number / count];
         let params = BoostingParams { n_threads: Some(threads as u32), ..params.clone() };
-        let of_fold = OfFit { progress: &progress, number };
-        let fitted = fit_fold(table, &params, folds.fold(fold as u32), fit, &of_fold);
-        let fitted = fitted.map_err(|error| error.within(&format!("fold {fold} of {count}")))?;
-        finish((number / count, fold), fitted)
+        FoldTable::new(table, &params, folds.fold((number % count) as u32)).map_err(in_fold(number))
+    };
+    let finish = |number: usize, of_fold: FoldTable<'_>, fitted: Result<Model>| {
+        finish((number / count, number % count), of_fold.model(fitted.map_err(in_fold(number))?))
+    };
+    let (failed, mut made) = (AtomicBool::new(false), vec![]);
+    // What was begun before the one that failed is finished, and what was not never is.
+    let unless_failed = |make: &mut dyn FnMut() -> Result<Vec<R>>| {
+        if failed.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let made = make();
+        failed.fetch_or(made.is_err(), Ordering::Relaxed);
+        made
+    };
+    if let Some(together) = together {
+        let lanes = asked.min(each.len()).max(1);
+        let all_folds = |of: usize| {
+            let numbers = of * count..(of + 1) * count;
+            let tables: Vec<FoldTable<'_>> = numbers.clone().map(|number| table_of(number, asked / lanes)).collect::<Result<_>>()?;
+            let models = {
+                let inputs: Vec<Input<'_>> = tables.iter().map(|table| table.rows.input()).collect();
+                let options: Vec<FitOptions<'_>> = tables.iter().map(FoldTable::options).collect();
+                let fits: Vec<_> = inputs.iter().zip(&options).collect();
+                together(&fits, &tables[0].params, &OfFit { progress: &progress, number: numbers.start })?
+            };
+            let fitted = numbers.zip(tables).zip(models);
+            fitted
+                .map(|((number, table), model)| {
+                    OfFit { progress: &progress, number }.round(1, 1, None);
+                    finish(number, table, model)
+                })
+                .collect()
+        };
+        let made = ThreadPool::new(lanes)?.deal(each.len(), || (), |(), of| unless_failed(&mut || all_folds(of)));
+        return made.into_iter().collect();
+    }
+    let one = |number: usize, threads: usize| {
+        let of_fold = table_of(number, threads)?;
+        let values: Vec<Column<'_>> = of_fold.values.iter().map(OwnedColumn::column).collect();
+        let is_linear = of_fold.params.has_linear_leaves();
+        let options = FitOptions { values: is_linear.then_some(&values), ..of_fold.options() };
+        let fitted = fit(&of_fold.rows.input(), &of_fold.params, &options, &OfFit { progress: &progress, number });
+        finish(number, of_fold, fitted)
     };
     let most = if stay_here { side_by_side(of) } else { 1 };
-    let (failed, mut made) = (AtomicBool::new(false), vec![]);
     for Share { fits, lanes } in shares(fits, asked, most) {
-        let next = |number: usize| {
-            // What was begun before the one that failed is finished, and what was not never is.
-            if failed.load(Ordering::Relaxed) {
-                return Err(Error::Interrupted);
-            }
-            let made = one(number, asked / lanes);
-            failed.fetch_or(made.is_err(), Ordering::Relaxed);
-            made
-        };
+        let next = |number: usize| unless_failed(&mut || Ok(vec![one(number, asked / lanes)?]));
         match lanes {
             1 => made.extend(fits.map(next)),
             _ => made.extend(ThreadPool::new(lanes)?.deal(fits.len(), || (), |(), i| next(fits.start + i))),
         }
     }
-    let made: Result<Vec<R>> = made.into_iter().collect();
-    let mut made = made?.into_iter();
+    let made: Result<Vec<Vec<R>>> = made.into_iter().collect();
+    let mut made = made?.into_iter().flatten();
     Ok(each.iter().map(|_| made.by_ref().take(count).collect()).collect())
 }
 
@@ -139,44 +179,58 @@ fn shares(fits: usize, threads: usize, most: usize) -> Vec<Share> {
     share(0..even, lanes).into_iter().chain(share(even..fits, (fits - even).max(1))).collect()
 }
 
-/// Fits the model of one fold.
-fn fit_fold(
-    table: &CodedTable<'_>,
-    params: &BoostingParams,
-    Fold { mut training, tested }: Fold,
-    fit: &Fit<'_>,
-    monitor: &dyn Monitor,
-) -> Result<FoldModel> {
-    let counts = |row: &usize| !table.is_idle(*row);
-    let count = training.len();
-    training.retain(counts);
-    if training.is_empty() {
-        return Err(Error::Data("there are no rows to fit to".into()).degenerate());
-    }
-    let rows = match params.early_stopping {
-        None => table.rows(training, None)?,
-        Some(_) => {
-            let mut held_out = vec![false; table.len()];
-            let measured: Vec<usize> = tested.iter().copied().filter(counts).collect();
-            measured.iter().for_each(|row| held_out[*row] = true);
-            training.extend(measured);
-            training.sort_unstable();
-            table.rows(training, Some(&held_out))?
+/// What the model of a fold is fitted to.
+struct FoldTable<'a> {
+    /// The table that its rows are of.
+    table: &'a CodedTable<'a>,
+    params: BoostingParams,
+    rows: Counted,
+    /// The values of its columns, where leaves are functions of them.
+    values: Vec<OwnedColumn>,
+    training: usize,
+    tested: Vec<usize>,
+}
+
+impl<'a> FoldTable<'a> {
+    fn new(table: &'a CodedTable<'a>, params: &BoostingParams, Fold { mut training, tested }: Fold) -> Result<FoldTable<'a>> {
+        let counts = |row: &usize| !table.is_idle(*row);
+        let count = training.len();
+        training.retain(counts);
+        if training.is_empty() {
+            return Err(Error::Data("there are no rows to fit to".into()).degenerate());
         }
-    };
-    let measures = params.early_stopping.is_some();
-    let params = &BoostingParams {
-        metric: params.metric.clone().filter(|_| measures),
-        eval_train: params.eval_train.filter(|_| measures),
-        ..params.clone()
-    };
-    let is_linear = params.has_linear_leaves();
-    let values = linear_leaves::values_of(if is_linear { &table.input().features } else { &[] }, &rows.rows)?;
-    let values: Vec<Column<'_>> = values.iter().map(OwnedColumn::column).collect();
-    let options = FitOptions { coded: Some(table.coded()), values: is_linear.then_some(&values), ..FitOptions::default() };
-    let model = fit(&rows.input(), params, &options, monitor)?;
-    // Those of weight 0 are counted, as in any fit.
-    Ok(FoldModel { model: Model { rows: count as u64, ..model }, training: count, tested })
+        let rows = match params.early_stopping {
+            None => table.rows(training, None)?,
+            Some(_) => {
+                let mut held_out = vec![false; table.len()];
+                let measured: Vec<usize> = tested.iter().copied().filter(counts).collect();
+                measured.iter().for_each(|row| held_out[*row] = true);
+                training.extend(measured);
+                training.sort_unstable();
+                table.rows(training, Some(&held_out))?
+            }
+        };
+        let measures = params.early_stopping.is_some();
+        let params = BoostingParams {
+            metric: params.metric.clone().filter(|_| measures),
+            eval_train: params.eval_train.filter(|_| measures),
+            ..params.clone()
+        };
+        let is_linear = params.has_linear_leaves();
+        let values = linear_leaves::values_of(if is_linear { &table.input().features } else { &[] }, &rows.rows)?;
+        Ok(FoldTable { table, params, rows, values, training: count, tested })
+    }
+
+    /// Returns what its fit is told: what its columns are coded by.
+    fn options(&self) -> FitOptions<'_> {
+        FitOptions { coded: Some(self.table.coded()), ..FitOptions::default() }
+    }
+
+    /// Returns the fold's model.
+    fn model(self, model: Model) -> FoldModel {
+        // Rows of weight 0 are counted, as in any fit.
+        FoldModel { model: Model { rows: self.training as u64, ..model }, training: self.training, tested: self.tested }
+    }
 }
 
 /// What is told of several fits: as of one.

@@ -225,7 +225,7 @@ pub(super) struct PreparedFit<'a> {
     pub(super) input: &'a Input<'a>,
     own: OwnRows<'a>,
     pub(super) params: &'a BoostingParams,
-    options: &'a FitOptions<'a>,
+    pub(super) options: &'a FitOptions<'a>,
     kind: LossKind,
     pub(super) loss: Box<dyn Loss>,
     shares_trees: bool,

@@ -1,4 +1,4 @@
-//! Fits to many tables of few rows, such as the groups of a frame, whose trees a device grows all at once.
+//! Fits to many tables of few rows, such as the groups of a frame or the folds of a table, whose trees a device grows all at once.
 //!
 //! Each fit is prepared as any other, and what it makes of its trees is what any fit makes of trees that a device has grown whole: the rounds
 //! run as ever, and are answered from what has grown already ([`GrownFit`]). Which fits are made so is said in one place, [`suits`]; the
@@ -49,11 +49,14 @@ fn suits(fit: &PreparedFit<'_>, small: &dyn SmallTableSteps) -> bool {
     let by_row = loss.by_group().is_none() && !loss.reads_times() && loss.program().is_none() && fit.input.loss_columns.numbers.is_empty();
     let newton = loss.outputs() == 1 && loss.leaf_rule(0) == LeafRule::Newton;
     let plain = fit.tree_params.monotone.is_empty() && is_plain::<dyn TreeSteps>(&fit.tree_params, &fit.features);
+    // Nothing but what its columns are coded by.
+    let alone = fit.options.init_model.is_none() && fit.options.snapshots.is_none() && fit.options.batches.is_none();
     let numeric = !fit.features.orders_rows() && fit.features.coded.iter().all(|f| !f.categories);
     may_suit(fit.params)
         && by_row
         && newton
         && plain
+        && alone
         && numeric
         && fit.input.held_out.is_none()
         && !fit.params.measures_training()
@@ -61,41 +64,42 @@ fn suits(fit: &PreparedFit<'_>, small: &dyn SmallTableSteps) -> bool {
         && small.takes(fit.input.target.rows(), fit.features.coded.len(), &fit.tree_params)
 }
 
-/// Fits a model to each of `inputs` by the same parameters, on the calling thread and on the device `small`; what that does not take, with the
-/// steps of `devices`.
+/// Fits a model to each of `tables`, of which this process has all rows, by the same parameters, on the calling thread and on the device `small`;
+/// what that does not take, with the steps of `devices`.
 ///
 /// # Errors
 /// Those of each table, in its place; those of the device, which concern all of them.
 pub fn fit_each(
-    inputs: &[Input<'_>],
+    tables: &[(&Input<'_>, &FitOptions<'_>)],
     params: &BoostingParams,
     devices: &dyn TreeDevices,
     small: &dyn SmallTableSteps,
     monitor: &dyn Monitor,
 ) -> Result<Vec<Result<Model>>> {
-    let alone = |input: &Input<'_>| fit_with(input, params, &FitOptions::default(), devices, monitor);
+    let alone = |(input, options): &(&Input<'_>, &FitOptions<'_>)| fit_with(input, params, options, devices, monitor);
     if !may_suit(params) || params.validate().is_err() || params.position_factors.is_some() {
-        return Ok(inputs.iter().map(alone).collect());
+        return Ok(tables.iter().map(alone).collect());
     }
-    let (pool, options) = (ThreadPool::new(1)?, FitOptions::default());
-    let mut models: Vec<Option<Result<Model>>> = inputs.iter().map(|_| None).collect();
+    let pool = ThreadPool::new(1)?;
+    let mut models: Vec<Option<Result<Model>>> = tables.iter().map(|_| None).collect();
     let (mut completed, mut targets) = (vec![], vec![]);
-    for (number, input) in inputs.iter().enumerate() {
+    for (number, table) in tables.iter().enumerate() {
+        let (input, options) = *table;
         let params = params.of_table(input);
-        let checked = checks::check_table(input).and_then(|_| CheckedTarget::new(&pool, input, &params, &options, false));
+        let checked = checks::check_table(input).and_then(|_| CheckedTarget::new(&pool, input, &params, options, false));
         match checked {
             Ok(target) if target.is_one_fit(&params) => {
-                completed.push((number, target.complete(input, &params, &options)));
+                completed.push((number, target.complete(input, &params, options)));
                 targets.push(target);
             }
-            Ok(_) => models[number] = Some(alone(input)),
+            Ok(_) => models[number] = Some(alone(table)),
             Err(error) => models[number] = Some(Err(error)),
         }
     }
     let mut fits = vec![];
     for ((number, params), target) in completed.iter().zip(targets) {
-        let input = &inputs[*number];
-        match PreparedFit::new(&pool, (input, OwnRows::whole(input.target.rows())), params, &options, monitor, target) {
+        let (input, options) = tables[*number];
+        match PreparedFit::new(&pool, (input, OwnRows::whole(input.target.rows())), params, options, monitor, target) {
             Ok(fit) if suits(&fit, small) => fits.push((*number, fit)),
             Ok(fit) => models[*number] = Some(fit.run(devices, monitor)),
             Err(error) => models[*number] = Some(Err(error)),
@@ -120,7 +124,7 @@ fn small_table<'f>(fit: &'f PreparedFit<'_>) -> SmallTable<'f> {
     let (rows, features) = (fit.input.target.rows(), &fit.features.coded);
     let (mut codes, mut scratch) = (vec![0; rows * features.len()], QuantizerScratch::default());
     for ((feature, base), out) in features.iter().zip(&fit.base).zip(codes.chunks_exact_mut(rows.max(1))) {
-        match base.source(fit.input, false) {
+        match base.source(fit.input, fit.options.coded.is_some()) {
             CodeSource::Values(column) => {
                 Quantizer::new(&feature.borders).codes::<u8>(column, 0, rows, feature.first(), out, 1, &mut scratch);
             }

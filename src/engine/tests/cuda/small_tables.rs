@@ -5,9 +5,10 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use taiga_engine::column::Column;
+use taiga_engine::dataset::folds::{Division, Folds};
 use taiga_engine::dataset::{Input, Quiet};
 use taiga_engine::learners::boosting::model::Model;
-use taiga_engine::learners::boosting::{BoostingParams, ManyFits, ManyTables, fit};
+use taiga_engine::learners::boosting::{BoostingParams, ManyFits, ManyTables, fit, fit_folds, search};
 use taiga_testing::contract::table;
 use taiga_testing::devices::assert_same;
 use taiga_testing::gpu::gpu;
@@ -151,6 +152,71 @@ fn random_fits_among_small_tables() {
             (Ok(cpu), Ok(cuda)) => assert!(cpu == cuda, "seed {seed}: {:?}", drawn.params),
             (Err(_), Err(_)) => (),
             (Ok(_), Err(error)) | (Err(error), Ok(_)) => panic!("seed {seed}: {error} on one of both"),
+        }
+    }
+}
+
+/// Proves equal bytes of the models of all folds of small tables, whose trees grow in one launch, and equal values of a search among such; of
+/// folds under early stopping too, which are fitted one after the other.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn folds_of_small_tables() {
+    gpu();
+    for (case, rows) in [30, 120, 700, 2400].into_iter().enumerate() {
+        let mut t = table(rows, 7, "logloss", case as u64);
+        t.weight = (case % 2 == 1).then(|| (0..rows).map(|row| (row % 4) as f64).collect());
+        let input = t.input();
+        let folds = Folds::new(&input, &Division::Parts(4), 1).unwrap();
+        let trials: Vec<BoostingParams> = [
+            json!({ "policy": "symmetric", "depth": 4 }),
+            json!({ "policy": "depthwise", "depth": 6, "bins": 30 }),
+            json!({ "policy": "depthwise", "depth": 2, "l2": 0.1, "learning_rate": 0.7 }),
+        ]
+        .into_iter()
+        .map(|more| params_with(json!({ "loss": "logloss", "rounds": 6 }), more))
+        .collect();
+        let models = |p: &BoostingParams| fit_folds(&input, p, &folds, &Quiet).unwrap();
+        for p in trials.iter().flat_map(|p| [p.clone(), BoostingParams { early_stopping: Some(2), ..p.clone() }]) {
+            for (fold, (cpu, cuda)) in models(&on("cpu", &p)).into_iter().zip(models(&on("cuda", &p))).enumerate() {
+                assert!(cpu.tested == cuda.tested && cpu.training == cuda.training);
+                assert_same(&(cpu.model, cuda.model), &format!("{rows} rows, fold {fold}, {p:?}"));
+            }
+        }
+        let searched = |device: &str| {
+            let trials: Vec<BoostingParams> = trials.iter().map(|p| on(device, p)).collect();
+            let worth = |model: &Model| model.trees.iter().flat_map(|tree| tree.leaves()).map(|leaf| leaf.value).sum();
+            search((&input, None), &trials, &folds, None, &Quiet, |_| Ok(()), |_, _, fold| Ok((worth(&fold.model), false))).unwrap()
+        };
+        assert_eq!(searched("cpu"), searched("cuda"), "{rows} rows");
+    }
+}
+
+/// Prints how long the folds of a small table take on each device, all at a time and one after the other, where `TAIGA_TIMING` asks for it.
+#[test]
+#[ignore = "needs a GPU: make test-cuda"]
+fn timing_of_folds() {
+    gpu();
+    if std::env::var_os("TAIGA_TIMING").is_none() {
+        return;
+    }
+    for rows in [250, 1000, 2500] {
+        let t = table(rows, 8, "rmse", 1);
+        let input = t.input();
+        for (policy, count) in [("symmetric", 5), ("depthwise", 5), ("depthwise", 20)] {
+            let folds = Folds::new(&input, &Division::Parts(count), 1).unwrap();
+            let p = params(json!({ "loss": "rmse", "policy": policy, "rounds": 100, "depth": 4 }));
+            let alone = || (0..count).for_each(|_| drop(fit(&input, &on("cuda", &p), &Quiet).unwrap()));
+            let together = |device: &str| drop(fit_folds(&input, &on(device, &p), &folds, &Quiet).unwrap());
+            let least = |work: &dyn Fn()| {
+                let once = |_| {
+                    let start = Instant::now();
+                    work();
+                    start.elapsed().as_secs_f64() * 1e3
+                };
+                (0..5).map(once).fold(f64::INFINITY, f64::min)
+            };
+            let (cpu, cuda, alone) = (least(&|| together("cpu")), least(&|| together("cuda")), least(&alone));
+            println!("{rows} rows, {count} folds, {policy}: cpu {cpu:.1} ms, cuda {cuda:.1} ms, as many fits to all rows {alone:.1} ms");
         }
     }
 }
