@@ -457,34 +457,35 @@ impl Branches {
         self.divided[node as usize] = Some((split, left, right));
     }
 
-    /// Numbers nodes and leaves level by level, from left to right.
+    /// Returns the tree, and what is kept of its leaves, which are `open`.
     fn finish(self, open: &[GrowingNode]) -> GrownShape {
-        let mut leaves = Vec::with_capacity(open.len());
-        let mut order = Vec::with_capacity(2 * open.len());
         let mut by_id = vec![0; self.divided.len()];
         open.iter().enumerate().for_each(|(i, node)| by_id[node.id as usize] = i);
-        let mut places = vec![Child::Leaf(0); self.divided.len()];
-        order.push(self.root);
-        let (mut at, mut inner) = (0, 0);
-        while at < order.len() {
-            let id = order[at] as usize;
-            match self.divided[id] {
-                Some((_, left, right)) => {
-                    order.extend([left, right]);
-                    places[id] = Child::Node(inner);
-                    inner += 1;
-                }
-                None => {
-                    places[id] = Child::Leaf(leaves.len() as u32);
-                    leaves.push(open[by_id[id]].as_leaf());
-                }
-            }
-            at += 1;
-        }
-        let place = |id: NodeId| places[id as usize];
-        let node = |(split, left, right)| Node { split, left: place(left), right: place(right) };
-        let mut nodes = Vec::with_capacity(inner as usize);
-        nodes.extend(order.into_iter().filter_map(|id| self.divided[id as usize]).map(node));
+        let (numbered, leaves) = by_levels(self.root, |id| self.divided[id as usize].map(|(split, left, right)| (split, [left, right])));
+        let nodes = numbered.into_iter().map(|(split, [left, right])| Node { split, left, right }).collect();
+        let leaves: Vec<_> = leaves.into_iter().map(|id| open[by_id[id as usize]].as_leaf()).collect();
         (Tree::Branching { nodes, leaves: vec![Leaf::default(); leaves.len()] }, leaves)
     }
+}
+
+/// Numbers the nodes and the leaves of a branching tree level by level, from left to right: returns the split of each node with its children's numbers,
+/// and the leaves. `divided`: the split of a node that is no leaf, and its children.
+fn by_levels<S: Copy>(root: NodeId, divided: impl Fn(NodeId) -> Option<(S, [NodeId; 2])>) -> (Vec<(S, [Child; 2])>, Vec<NodeId>) {
+    let (mut nodes, mut leaves) = (vec![], vec![]);
+    let number = |id: NodeId, nodes: &mut Vec<(S, [NodeId; 2])>, leaves: &mut Vec<NodeId>| match divided(id) {
+        Some(node) => {
+            nodes.push(node);
+            Child::Node(nodes.len() as u32 - 1)
+        }
+        None => {
+            leaves.push(id);
+            Child::Leaf(leaves.len() as u32 - 1)
+        }
+    };
+    number(root, &mut nodes, &mut leaves);
+    let mut numbered = vec![];
+    while let Some((split, children)) = nodes.get(numbered.len()).copied() {
+        numbered.push((split, children.map(|child| number(child, &mut nodes, &mut leaves))));
+    }
+    (numbered, leaves)
 }

@@ -5,7 +5,7 @@ use super::registry::Family;
 use crate::device::fallback::{fit_or_on_cpu, or_on_cpu};
 use crate::device::predict::{ExplainerCopies, ModelCopy, PlacedPredictor};
 use crate::device::trees::{small_table_gpus, stay_here};
-use crate::device::{Chosen, DeviceSet, check_on_cpu, check_present, gpu, of_process};
+use crate::device::{Chosen, check_on_cpu, check_present, gpu, of_process};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use taiga_core::dataset::{Batches, Monitor};
@@ -270,8 +270,9 @@ pub fn fit_coded_folds(
     monitor: &dyn Monitor,
 ) -> Result<Vec<cross_validation::FoldModel>> {
     check_present(&params.device)?;
-    let (input, stay_here) = (table.input(), stay_here(table.input(), params));
-    let together = (!stay_here && may_grow_together(input, params, folds)?).then(|| folds_together(input, folds));
+    let input = table.input();
+    let together = may_grow_together(input, params, folds).then(|| folds_together(input, folds));
+    let stay_here = stay_here(input, params);
     cross_validation::fit_folds(
         table,
         params,
@@ -288,17 +289,13 @@ const ROWS_A_FOLD: usize = 200;
 const MOST_ROWS_TOGETHER: usize = 1 << 12;
 
 /// Returns whether the trees of all folds of a table may grow together on the device that the parameters name.
-///
-/// # Errors
-/// For a device that there is not.
 fn may_grow_together(
     input: &taiga_core::dataset::Input<'_>,
     params: &core::BoostingParams,
     folds: &taiga_core::dataset::folds::Folds,
-) -> Result<bool> {
-    let on_gpu = DeviceSet::parse(&params.device)? != DeviceSet::Cpu;
+) -> bool {
     let most_rows = MOST_ROWS_TOGETHER.min(ROWS_A_FOLD * folds.count as usize);
-    Ok(on_gpu && input.target.rows() <= most_rows && core::small_tables::may_suit(params))
+    input.target.rows() <= most_rows && core::small_tables::may_suit(params) && !stay_here(input, params)
 }
 
 /// Returns what fits the models of all folds of a table at a time.
@@ -325,10 +322,7 @@ pub fn search<T: Sync>(
 ) -> Result<Vec<core::search::Trial>> {
     trials.iter().try_for_each(|params| check_present(&params.device))?;
     let stay_here = trials.iter().all(|params| stay_here(input, params));
-    let mut grow_together = !stay_here && batches.is_none();
-    for params in trials {
-        grow_together &= may_grow_together(input, params, folds)?;
-    }
+    let grow_together = batches.is_none() && trials.iter().all(|params| may_grow_together(input, params, folds));
     let together = grow_together.then(|| folds_together(input, folds));
     let fits = cross_validation::Fits { fit: &fit_with, together: together.as_deref(), stay_here, monitor };
     core::search::search((input, batches), trials, folds, halving, fits, prepare, measure)

@@ -1,7 +1,7 @@
 //! Trees that a device has grown whole: from a heap of splits to what the grower would have made of them.
 
-use super::{GainUnit, GrownTree};
-use crate::tree::model::{Child, Leaf, Node, Tree};
+use super::{GainUnit, GrownTree, by_levels};
+use crate::tree::model::{Leaf, Node, Tree};
 use crate::tree::params::{Policy, TreeParams};
 use crate::tree::split::{Scales, SplitRules};
 use crate::tree::steps::{Candidate, NodeId};
@@ -41,26 +41,9 @@ impl WholeTree {
         (Tree::Symmetric { splits, leaves: vec![Leaf::default(); level.len()] }, level)
     }
 
-    /// Numbers nodes and leaves level by level, from left to right.
     fn branching(&self, gains: &mut GainUnit) -> (Tree, Vec<NodeId>) {
-        let (mut divided, mut leaves) = (Vec::with_capacity(self.splits.len()), Vec::with_capacity(self.splits.len() + 1));
-        let mut nodes = Vec::with_capacity(self.splits.len());
-        let number = |place: NodeId, divided: &mut Vec<(NodeId, Candidate)>, leaves: &mut Vec<NodeId>| match self.split(place) {
-            Some(candidate) => {
-                divided.push((place, *candidate));
-                Child::Node(divided.len() as u32 - 1)
-            }
-            None => {
-                leaves.push(place);
-                Child::Leaf(leaves.len() as u32 - 1)
-            }
-        };
-        number(0, &mut divided, &mut leaves);
-        while let Some((place, candidate)) = divided.get(nodes.len()).copied() {
-            let split = gains.split(&candidate);
-            let [left, right] = [2 * place + 1, 2 * place + 2].map(|child| number(child, &mut divided, &mut leaves));
-            nodes.push(Node { split, left, right });
-        }
+        let (numbered, leaves) = by_levels(0, |place| self.split(place).map(|split| (split, [2 * place + 1, 2 * place + 2])));
+        let nodes = numbered.into_iter().map(|(split, [left, right])| Node { split: gains.split(split), left, right }).collect();
         (Tree::Branching { nodes, leaves: vec![Leaf::default(); leaves.len()] }, leaves)
     }
 }

@@ -28,8 +28,8 @@ pub struct BlockScores {
 impl BlockScores {
     /// Makes room for nodes of up to `rows` rows.
     pub fn new(rows: usize) -> BlockScores {
-        let level = vec![];
-        BlockScores { gradient: vec![0; rows * LANES], hessian: vec![0; rows * LANES], scores: vec![0.0; rows * LANES], level }
+        let sums = || vec![0; rows * LANES];
+        BlockScores { gradient: sums(), hessian: sums(), scores: vec![0.0; rows * LANES], level: vec![] }
     }
 }
 

@@ -167,7 +167,8 @@ impl Level<'_> {
         }
     }
 
-    /// Adds up the nodes' scores at each border of a block's features, in units, to `sums`, which are 0; writes each feature's largest sum among its first `candidates` borders.
+    /// Adds up the nodes' scores at each border of a block's features, in units, to `sums`, which are 0; writes each feature's largest sum among its
+    /// first `candidates` borders.
     #[inline(always)]
     fn sum(
         &self,
