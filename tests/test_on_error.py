@@ -271,3 +271,80 @@ def test_over_and_lazy_queries() -> None:
     assert out.filter(g="good")["p"].null_count() == 0
     streamed = df.lazy().group_by("g").agg(fit).collect(engine="streaming")
     assert streamed.filter(g="few")["model"].to_list() == [None]
+
+
+def test_validation_and_search() -> None:
+    """A group without folds is null in a query of many, and raises by itself; the others' values are those of a query
+    of their own.
+    """
+    df = groups()
+    # `flat` is of one class in some fold, `few` has fewer rows than folds, and `alike` one class.
+    how: dict[str, Any] = {"folds": 2, "rounds": 3, "min_child_weight": 0}
+    for make in [
+        lambda **p: tg.cross_validate("flag", "x", metric="auc", models=True, **{**how, **p}),
+        lambda **p: tg.search("flag", "x", space={"depth": [1, 2]}, **{**how, **p}),
+    ]:
+        with pytest.raises(Compute, match=r'a fit of 1 row, whose first `flag` is true; on_error="null"'):
+            df.filter(g="few").select(make())
+        found = df.group_by("g", maintain_order=True).agg(make(on_error="null")).rows()
+        values = dict(found)
+        assert values["few"] is None
+        assert values["alike"] is None
+        alone = df.filter(g="good").select(make())
+        assert df.filter(g="good").select(make(on_error="null")).equals(alone)
+        assert [values["good"]] == alone.to_series().to_list()
+        assert df.filter(g="few").select(make(on_error="null")).schema == alone.schema
+        with pytest.raises(ValueError, match="`on_error`: 'constant' is not one of 'raise', 'null'"):
+            make(on_error="constant")
+        # What is wrong with the call is wrong for every group.
+        with pytest.raises(Compute, match="`tokens`: its type is .*, which tells no folds"):
+            df.group_by("g").agg(make(on_error="null", folds="tokens"))
+
+
+EVIDENCE: dict[str, Callable[..., pl.Expr]] = {
+    "woe": lambda *args, **p: tg.woe(*args, **p),
+    "information_value": lambda *args, **p: tg.information_value(*args, **p),
+    "target_encode": lambda *args, **p: tg.target_encode(*args, **p),
+}
+
+
+@pytest.mark.parametrize("function", EVIDENCE)
+def test_encodings_of_rows(function: str) -> None:
+    """Rows that have no evidence and no encoding are null in their group, and others have theirs."""
+    make = EVIDENCE[function]
+    df = groups().with_columns(
+        n=pl.when(pl.col("g") == "flat").then(2.0).otherwise(pl.col("flag").cast(pl.Float64)),
+        null=pl.when(pl.col("g") == "alike").then(None).otherwise("flag"),
+        w=pl.when(pl.col("g") == "few").then(0.0).otherwise(1.0),
+    )
+    one_class = {"few", "alike"} if function != "target_encode" else set()
+    cases: list[tuple[str, dict[str, Any], set[str]]] = [
+        ("flag", {}, one_class),
+        ("null", {}, one_class | {"alike"}),
+        ("flag", {"weight": "w"}, one_class | {"few"}),
+        ("n", {}, one_class | {"flat"} if function != "target_encode" else set()),
+    ]
+    if function == "target_encode":
+        fold = pl.when(pl.col("g") == "alike").then(0).otherwise(pl.int_range(pl.len()) % 2)
+        cases.append(("flag", {"kind": "kfold", "folds": fold}, {"alike", "few"}))
+        order = pl.when(pl.col("g") == "flat").then(None).otherwise("x")
+        cases.append(("flag", {"order_by": order}, {"flat"}))
+        labels = pl.when(pl.col("g") == "few").then(pl.lit("c")).otherwise("kind")
+        cases.append(("labels", {"classes": ["a", "b"]}, {"few"}))
+        df = df.with_columns(labels=labels)
+    for target, params, wrong in cases:
+        got = df.select("g", v=make("kind", target, on_error="null", **params).over("g"))
+        assert set(got.filter(pl.col("v").is_null())["g"]) == wrong
+        assert got.filter(pl.col("g").is_in(list(wrong)))["v"].null_count() == got["v"].null_count()
+        good = df.filter(g="good").select(v=make("kind", target, **params))["v"]
+        assert got.filter(g="good")["v"].unique().sort().equals(good.unique().sort())
+        for group in wrong:
+            with pytest.raises(Compute, match=r"\(a fit of \d+ rows?, whose first `\w+` is .*; on_error="):
+                df.filter(g=group).select(make("kind", target, **params))
+    for frame in [df.clear(), df]:
+        assert frame.select(make("kind", "flag", on_error="null")).schema == df.select(make("kind", "flag")).schema
+    with pytest.raises(ValueError, match="`on_error`: 'constant' is not one of 'raise', 'null'"):
+        make("kind", "flag", on_error="constant")
+    # The type of a target is wrong for every group.
+    with pytest.raises(Compute, match="`tokens`"):
+        df.select(make("kind", "tokens", on_error="null"))

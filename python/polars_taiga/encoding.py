@@ -55,6 +55,7 @@ class TargetEncodeParams(EncoderParams, total=False):
     order_by: IntoColumn | None
     folds: int | IntoColumn
     seed: int
+    on_error: Literal["raise", "null"]
 
 
 def _classes(classes: Iterable[object] | None) -> list[str] | None:
@@ -101,6 +102,7 @@ def target_encode(
     seed: int = 0,
     weight: IntoColumn | None = None,
     classes: Sequence[Any] | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     device: str = "auto",
 ) -> pl.Expr:
     """Each category as the mean of a target, for the rows that a model is trained on.
@@ -152,6 +154,10 @@ def target_encode(
         The labels of a String or Categorical target, which a query must know before it sees the
         rows. An Enum knows its own (not in early versions of Polars 1). With them, integers and
         Booleans are classes, too.
+    on_error
+        What becomes of rows that can't be encoded (all weigh 0, all are of one fold, or a target, a weight, an order
+        or a fold can't be used): `"raise"` (default) ends the query with an error that names the fault, the number of
+        rows and the first target among them; `"null"` makes their values null, of a group in `over` say.
     device
         As in `min_max`; several GPUs are an error of an ordered encoding, which runs through all rows.
 
@@ -210,6 +216,7 @@ def target_encode(
         "weight": weight is not None,
         "order_by": order_by is not None,
         "folds": fold_column is not None,
+        "on_error": checked_on_error(on_error, ("raise", "null")),
         "device": checked(device) if kind == "ordered" else checked_several(device),
     }
     return _plugin.per_column("target_encode", args, kwargs)
@@ -353,7 +360,7 @@ def encode(
 
 
 def _evidence_args(
-    function: str, cat: IntoCategories, target: IntoColumn, smoothing: float, weight: IntoColumn | None
+    function: str, cat: IntoCategories, target: IntoColumn, smoothing: float, weight: IntoColumn | None, on_error: str
 ) -> tuple[list[pl.Expr], dict[str, Any]]:
     smoothing = plain("smoothing", smoothing)  # type: ignore[assignment]
     if isinstance(smoothing, bool) or not isinstance(smoothing, int | float):
@@ -365,7 +372,8 @@ def _evidence_args(
     args = [each(function, "a category", cat), _plugin.as_expr(target, "the target")]
     if weight is not None:
         args.append(_plugin.as_expr(weight, "weight"))
-    return args, {"smoothing": float(smoothing), "weight": weight is not None}
+    on_error = checked_on_error(on_error, ("raise", "null"))
+    return args, {"smoothing": float(smoothing), "weight": weight is not None, "on_error": on_error}
 
 
 def woe(
@@ -374,6 +382,7 @@ def woe(
     *,
     smoothing: float = 0.5,
     weight: IntoColumn | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     device: str = "auto",
 ) -> pl.Expr:
     """Weight of evidence of each row's category for a Boolean target.
@@ -395,6 +404,10 @@ def woe(
         plus or minus infinity.
     weight
         A weight for each row: not negative, not all zero.
+    on_error
+        What becomes of rows without evidence (the target is the same in all, all weigh 0, or a target or a weight can't
+        be used): `"raise"` (default) ends the query with an error that names the fault, the number of rows and the
+        first target among them; `"null"` makes their values null, of a group in `over` say.
     device
         `"auto"` or `"cpu"`: it is computed on the CPU, and `"cuda"` is an error.
 
@@ -407,7 +420,7 @@ def woe(
     [0.693, 0.693, -0.916, -0.916]
     """
     cpu_alone("woe", device)
-    args, kwargs = _evidence_args("woe", cat, target, smoothing, weight)
+    args, kwargs = _evidence_args("woe", cat, target, smoothing, weight, on_error)
     return _plugin.per_column("woe", args, kwargs)
 
 
@@ -417,6 +430,7 @@ def information_value(
     *,
     smoothing: float = 0.5,
     weight: IntoColumn | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     device: str = "auto",
 ) -> pl.Expr:
     """How much a column's categories say about a Boolean target: `sum((p - q) * ln(p / q))`.
@@ -433,7 +447,7 @@ def information_value(
     0.604
     """
     cpu_alone("information_value", device)
-    args, kwargs = _evidence_args("information_value", cat, target, smoothing, weight)
+    args, kwargs = _evidence_args("information_value", cat, target, smoothing, weight, on_error)
     return _plugin.scalar("information_value", args, kwargs)
 
 

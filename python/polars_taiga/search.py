@@ -7,7 +7,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import polars as pl
 
@@ -37,6 +37,7 @@ def search(
     space: Space,
     trials: int | None = None,
     halving: int | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     **params: Unpack[FoldsParams],
 ) -> pl.Expr:
     """Search among parameters of boosted trees by cross-validation: one list of structs, a struct for each trial.
@@ -69,6 +70,8 @@ def search(
     halving
         Of so many trials one goes on to so many times the rounds, until one has all; default: all have all. 3, say: 27
         trials begin with a 27th of `rounds`, 9 go on with a 9th. The last rung's trials are fitted with all.
+    on_error
+        What becomes of the rows of a query that can't be fitted or measured, as in `cross_validate`.
     params
         Those of `fit_folds`, and `fit_gbdt`'s for what is the same in all trials. `metric` is one, as in `score`,
         default that of the loss; it knows whether larger or smaller is better. Say `rounds`: without, each fit looks
@@ -93,7 +96,8 @@ def search(
     >>> found["mean"].is_sorted()
     True
     """
-    fit, more = search_call(target, features, params, space=space, trials=trials, halving=halving)
+    how: dict[str, Any] = {"space": space, "trials": trials, "halving": halving, "on_error": on_error}
+    fit, more = search_call(target, features, params, **how)
     return _plugin.scalar("search", fit.inputs(), {"fit": fit.kwargs, **more}).alias("search")
 
 
@@ -105,9 +109,10 @@ def search_call(
     space: Space,
     trials: int | None,
     halving: int | None,
+    on_error: Any = "raise",
 ) -> tuple[_fit.Call, dict[str, Any]]:
     """What `search` reads, and what the plugin is told besides; what is wrong with it is raised."""
-    own = FoldsCall("search", target, features, params)
+    own = FoldsCall("search", target, features, params, on_error=on_error)
     problems = own.call.problems
     metric = params.get("metric")
     with problems.collect():

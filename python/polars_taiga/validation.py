@@ -332,6 +332,7 @@ def cross_validate(
     target: IntoColumn,
     *features: IntoColumns,
     models: bool = False,
+    on_error: Literal["raise", "null"] = "raise",
     **params: Unpack[FoldsParams],
 ) -> pl.Expr:
     """Measure boosted trees on rows that they have not seen, fold by fold: one list of structs, one for each fold.
@@ -346,6 +347,9 @@ def cross_validate(
         As in `fit_gbdt`.
     models
         Whether the models come along, as a field `model`.
+    on_error
+        What becomes of the rows of a query that can't be fitted or measured: `"raise"` (default), or `"null"`, which
+        makes the list null.
     params
         Those of `fit_folds`: `folds`, `n_folds`, `fold_by`, `weight` (which weighs in the metric too), and
         `fit_gbdt`'s. `metric` is one or several, as in `score`, and fields are named so; default: that of the loss,
@@ -370,7 +374,7 @@ def cross_validate(
     >>> folds["auc"].mean() > 0.95
     True
     """
-    fit, more = validation_call(target, features, params, models=models)
+    fit, more = validation_call(target, features, params, models=models, on_error=on_error)
     return _plugin.scalar("cross_validate", fit.inputs(), {"fit": fit.kwargs, **more}).alias("cross_validation")
 
 
@@ -378,10 +382,15 @@ _FIELDS = ("fold", "train_rows", "test_rows", "rounds", "model")
 
 
 def validation_call(
-    target: IntoColumn, features: tuple[IntoColumns, ...], params: Mapping[str, Any], *, models: bool
+    target: IntoColumn,
+    features: tuple[IntoColumns, ...],
+    params: Mapping[str, Any],
+    *,
+    models: bool,
+    on_error: Any = "raise",
 ) -> tuple[_fit.Call, dict[str, Any]]:
     """What `cross_validate` reads, and what the plugin is told besides; what is wrong with it is raised."""
-    own = FoldsCall("cross_validate", target, features, params)
+    own = FoldsCall("cross_validate", target, features, params, on_error=on_error)
     text = own.call.json(own.named)
     measured = own.measured(params.get("metric"), _FIELDS if models else _FIELDS[:-1])
     fit, more = own.fit(text)

@@ -73,6 +73,9 @@ struct TargetKwargs {
     weight: bool,
     order_by: bool,
     folds: bool,
+    /// What becomes of rows that can't be encoded.
+    #[serde(default)]
+    on_error: OnError,
     device: String,
 }
 
@@ -117,7 +120,7 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
         let (weight, order_by, folds) = (next(kwargs.weight), next(kwargs.order_by), next(kwargs.folds));
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let rows = category.len();
-        let values = on_all_threads(|| -> PolarsResult<Vec<Vec<f64>>> {
+        let encoded = || -> PolarsResult<Vec<Vec<f64>>> {
             let target = EncoderTarget::new(target, classes.as_deref())?;
             let weight = weight.map(target::weights).transpose()?;
             let plan = match (params.kind, order_by, folds) {
@@ -140,7 +143,10 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
             let input =
                 EncodingInput { codes: &codes.codes, categories: codes.categories(), target: target.target(), weight: weight.as_deref() };
             with_columns(&kwargs.device, |backend| backend.target_encode(&input, &plan, &params)).map_err(errors::compute)
-        })?;
+        };
+        let Some(values) = kwargs.on_error.apply(target, |_| on_all_threads(encoded))? else {
+            return Ok(Series::full_null(category.name().clone(), rows, &values_type(classes.as_deref())));
+        };
         let values = values.into_iter().map(|v| Float64Chunked::from_vec(PlSmallStr::EMPTY, v).into_series()).collect();
         values_series(category.name(), rows, values, classes.as_deref())
     })
@@ -212,6 +218,9 @@ export!(fit_target_encoder, encoder_field, EncoderKwargs, Length::One);
 struct WoeKwargs {
     smoothing: f64,
     weight: bool,
+    /// What becomes of rows that have no evidence.
+    #[serde(default)]
+    on_error: OnError,
 }
 
 /// Checks what types tell of a call.
@@ -230,8 +239,9 @@ fn no_event(name: &str, dtype: &DataType) -> PolarsError {
     )
 }
 
-/// `inputs`: category, target, then the weight where there is one.
-fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>, Evidence)> {
+/// The codes of the categories and their evidence; none of rows that have none, where `on_error` says so. `inputs`: category, target, then the
+/// weight where there is one.
+fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<Option<(Vec<u32>, Evidence)>> {
     if !kwargs.smoothing.is_finite() || kwargs.smoothing < 0.0 {
         return Err(errors::data(format!("parameter `smoothing`: {} is not zero or a positive number", kwargs.smoothing)));
     }
@@ -240,17 +250,29 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<(Vec<u32>,
     let name = target.name();
     let one_or_zero = |x: &f64| *x == 0.0 || *x == 1.0;
     let classes = classes_of(name, target.dtype(), None)?;
-    on_all_threads(|| {
+    let found = || {
         let flags = match EncoderTarget::new(target, classes.as_deref())? {
             EncoderTarget::Flags(flags) => flags,
             EncoderTarget::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
-            _ => return Err(no_event(name, target.dtype())),
+            EncoderTarget::Numbers(values) => {
+                let other = values.iter().find(|x| !one_or_zero(x)).copied().unwrap_or(f64::NAN);
+                let text = format!("it is {other} somewhere; weight of evidence needs 0 and 1, for example pl.col({name:?}) == …");
+                return Err(errors::values(name, text));
+            }
+            EncoderTarget::Classes(..) => return Err(no_event(name, target.dtype())),
         };
         let codes = categories::codes(&inputs[0])?;
         let weight = kwargs.weight.then(|| target::weights(&inputs[2])).transpose()?;
         let evidence = evidence(&codes.codes, codes.categories(), &flags, weight.as_deref(), kwargs.smoothing);
-        Ok((codes.codes, evidence.map_err(|e| if matches!(e, Error::Memory(_)) { errors::compute(e) } else { errors::column(name, e) })?))
-    })
+        let named = |error: Error| match (error.rows_fault(), &error) {
+            (Some(fault), _) => errors::of_rows(fault, format!("column `{name}`: {error}")),
+            (None, Error::Memory(_)) => errors::compute(error),
+            (None, _) => errors::column(name, error),
+        };
+        let evidence = evidence.map_err(named)?;
+        Ok((codes.codes, evidence))
+    };
+    kwargs.on_error.apply(target, |_| on_all_threads(found))
 }
 
 /// The value of each row's category.
@@ -268,9 +290,10 @@ fn woe_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 fn woe(inputs: &[Series], kwargs: WoeKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("woe", rows >= LONG, || {
-        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
+        let name = inputs[0].name().clone();
+        let Some((codes, evidence)) = evidence_of(inputs, &kwargs)? else { return Ok(Float64Chunked::full_null(name, rows).into_series()) };
         let values = on_all_threads(|| spread(&codes, &evidence.woe))?;
-        Ok(Float64Chunked::from_vec(inputs[0].name().clone(), values).into_series())
+        Ok(Float64Chunked::from_vec(name, values).into_series())
     })
 }
 
@@ -284,9 +307,9 @@ fn information_field(inputs: &[Field], _: WoeKwargs) -> PolarsResult<Field> {
 fn information_value(inputs: &[Series], kwargs: WoeKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("information_value", rows >= LONG, || {
-        let (codes, evidence) = evidence_of(inputs, &kwargs)?;
         // Of no rows there is none.
-        let value = (!codes.is_empty()).then_some(evidence.information_value);
+        let found = evidence_of(inputs, &kwargs)?.filter(|(codes, _)| !codes.is_empty());
+        let value = found.map(|(_, evidence)| evidence.information_value);
         Ok(Series::new(inputs[0].name().clone(), [value]))
     })
 }

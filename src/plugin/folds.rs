@@ -371,25 +371,37 @@ fn list_field(name: &str, fields: Vec<Field>) -> Field {
     Field::new(name.into(), DataType::List(Box::new(DataType::Struct(fields))))
 }
 
+/// What stands for rows that could not be fitted.
+fn null_of(field: &Field) -> Series {
+    Series::full_null(field.name().clone(), 1, field.dtype())
+}
+
 const CROSS_VALIDATION: &str = "cross_validation";
 
+fn field_of_validation(kwargs: &FoldsKwargs) -> Field {
+    let counts = ["fold", "train_rows", "test_rows", "rounds"].map(|name| Field::new(name.into(), DataType::UInt32));
+    let metrics = kwargs.measured.names.iter().map(|name| Field::new(name.into(), DataType::Float64));
+    let models = kwargs.models.then(|| Field::new("model".into(), DataType::Binary));
+    list_field(CROSS_VALIDATION, counts.into_iter().chain(metrics).chain(models).collect())
+}
+
 fn cross_validate_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
-    errors::guarded("cross_validate", || {
-        checked(inputs[0].dtype(), &kwargs.fit)?;
-        let counts = ["fold", "train_rows", "test_rows", "rounds"].map(|name| Field::new(name.into(), DataType::UInt32));
-        let metrics = kwargs.measured.names.iter().map(|name| Field::new(name.into(), DataType::Float64));
-        let models = kwargs.models.then(|| Field::new("model".into(), DataType::Binary));
-        Ok(list_field(CROSS_VALIDATION, counts.into_iter().chain(metrics).chain(models).collect()))
-    })
+    let check = || checked(inputs[0].dtype(), &kwargs.fit);
+    errors::guarded("cross_validate", check).map(|_| field_of_validation(&kwargs))
 }
 
 /// A row for each fold: its sizes, the rounds of its model, and what that is worth.
 fn cross_validate(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
-    called("cross_validate", inputs, |parts| validated(parts, checked(inputs[0].dtype(), &kwargs.fit)?, &kwargs, None))
+    called("cross_validate", inputs, |parts| validated(parts, &checked(inputs[0].dtype(), &kwargs.fit)?, &kwargs, None))
 }
 
-/// What `cross_validate` gives; `source`: what comes in batches.
-pub fn validated(parts: &Parts, params: BoostingParams, kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
+/// What `cross_validate` gives, or null by `on_error`; `source`: what comes in batches.
+pub fn validated(parts: &Parts, params: &BoostingParams, kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
+    let found = kwargs.fit.on_error.apply(&parts.target, |_| validate(parts, params.clone(), kwargs, source))?;
+    Ok(found.unwrap_or_else(|| null_of(&field_of_validation(kwargs))))
+}
+
+fn validate(parts: &Parts, params: BoostingParams, kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
     let keyed = Keyed::new(parts, None)?;
     let parts = Keyed::parts_of(&keyed, parts);
     let metrics = kwargs.measured.metrics()?;
@@ -438,21 +450,25 @@ impl FoldsKwargs {
     }
 }
 
+fn field_of_search() -> Field {
+    let of = |name: &str, dtype: DataType| Field::new(name.into(), dtype);
+    let fields = vec![
+        of("trial", DataType::UInt32),
+        of("params", DataType::String),
+        of("rung", DataType::UInt32),
+        of("rounds", DataType::UInt32),
+        of("mean", DataType::Float64),
+        of("std", DataType::Float64),
+        of("folds", DataType::List(Box::new(DataType::Float64))),
+    ];
+    list_field(SEARCH, fields)
+}
+
 fn search_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
     errors::guarded(SEARCH, || {
         kwargs.trials(inputs[0].dtype())?;
         kwargs.measured.metrics()?;
-        let of = |name: &str, dtype: DataType| Field::new(name.into(), dtype);
-        let fields = vec![
-            of("trial", DataType::UInt32),
-            of("params", DataType::String),
-            of("rung", DataType::UInt32),
-            of("rounds", DataType::UInt32),
-            of("mean", DataType::Float64),
-            of("std", DataType::Float64),
-            of("folds", DataType::List(Box::new(DataType::Float64))),
-        ];
-        Ok(list_field(SEARCH, fields))
+        Ok(field_of_search())
     })
 }
 
@@ -461,8 +477,13 @@ fn search(inputs: &[Series], kwargs: FoldsKwargs) -> Answer {
     called(SEARCH, inputs, |parts| searched(parts, &kwargs.trials(inputs[0].dtype())?, &kwargs, None))
 }
 
-/// What `search` gives of trials; `source`: what comes in batches.
+/// What `search` gives of trials, or null by `on_error`; `source`: what comes in batches.
 pub fn searched(parts: &Parts, trials: &[BoostingParams], kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
+    let found = kwargs.fit.on_error.apply(&parts.target, |_| search_trials(parts, trials, kwargs, source))?;
+    Ok(found.unwrap_or_else(|| null_of(&field_of_search())))
+}
+
+fn search_trials(parts: &Parts, trials: &[BoostingParams], kwargs: &FoldsKwargs, source: Option<InBatches<'_>>) -> PolarsResult<Series> {
     let keyed = Keyed::new(parts, None)?;
     let parts = Keyed::parts_of(&keyed, parts);
     let metric = kwargs.measured.metrics()?;

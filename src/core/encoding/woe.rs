@@ -67,7 +67,7 @@ fn of<S: Statistic>(statistic: &S, codes: &[u32], categories: usize, smoothing: 
     };
     let (all_events, all_others) = split(total(statistic, codes.len()));
     if !codes.is_empty() && (all_events <= 0.0 || all_others <= 0.0) {
-        return Err(Error::Data("the target is the same in all rows; weight of evidence needs both values".into()));
+        return Err(Error::Data("the target is the same in all rows; weight of evidence needs both values".into()).degenerate());
     }
     let s = smoothing * weight_scale;
     let mut information_value = 0.0;

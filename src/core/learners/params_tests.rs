@@ -194,6 +194,47 @@ fn held_out_rows_are_asked_for_where_they_are_needed() {
 }
 
 #[test]
+fn what_no_loss_and_no_metric_reads_is_told_of_where_somebody_asks_for_it() {
+    let cases = [
+        ("alpha", json!(0.9), json!({"loss": "expectile"}), json!({"metric": ["mae", "quantile"]})),
+        ("huber_delta", json!(2.0), json!({"loss": "huber"}), json!({"metric": "huber"})),
+        ("tweedie_power", json!(1.2), json!({"loss": "tweedie"}), json!({"metric": "tweedie"})),
+        ("focal_gamma", json!(1.0), json!({"loss": "focal"}), json!({"metric": "focal"})),
+        ("focal_alpha", json!(0.3), json!({"loss": "focal"}), json!({"metric": "focal"})),
+        ("aft_distribution", json!("logistic"), json!({"loss": "aft"}), json!({"loss": "aft"})),
+        ("aft_scale", json!(2.0), json!({"loss": "aft"}), json!({"loss": "aft"})),
+        ("rank_truncation", json!(3), json!({"loss": "lambdarank"}), json!({"loss": "pairwise"})),
+        ("rank_normalize", json!(false), json!({"loss": "lambdarank"}), json!({"loss": "lambdarank"})),
+        ("rank_orders", json!(3), json!({"loss": "yetirank"}), json!({"loss": "yetirank"})),
+        ("rank_decay", json!(0.5), json!({"loss": "yetirank"}), json!({"loss": "yetirank"})),
+        ("rank_position_l2", json!(0.5), json!({"loss": "lambdarank"}), json!({"loss": "xendcg"})),
+    ];
+    for (name, value, by_loss, by_metric) in cases {
+        let with = |mut call: Value| {
+            call[name] = value.clone();
+            call
+        };
+        let all = lines(BoostingParams::check_call(&with(json!({})), true));
+        assert_eq!(all.len(), 1, "{name}: {all:?}");
+        assert!(all[0].starts_with(&format!("parameter `{name}`: counts only under ")), "{all:?}");
+        for call in [by_loss, by_metric] {
+            assert!(BoostingParams::check_call(&with(call.clone()), true).is_ok(), "{name} {call}");
+        }
+        // A model says what it was given.
+        assert!(BoostingParams::from_json(&with(json!({}))).is_ok(), "{name}");
+    }
+    for loss in ["rmse", "quantile", "huber", "focal", "aft", "yetirank", "tweedie"] {
+        let kept = BoostingParams::from_json(&json!({"loss": loss})).expect("parameters").kept().to_json();
+        assert!(BoostingParams::check_call(&kept, true).is_ok(), "{loss}");
+    }
+    let text = lines(BoostingParams::check_call(&json!({"alpha": 0.9, "metric": "quantile@0.5"}), true));
+    assert_eq!(
+        text,
+        ["parameter `alpha`: counts only under loss=\"quantile\", loss=\"expectile\", metric=\"quantile\", metric=\"expectile\""]
+    );
+}
+
+#[test]
 fn no_name_of_theirs_stands_twice_or_for_nothing() {
     let mut seen = BTreeSet::new();
     let known: BTreeSet<String> =

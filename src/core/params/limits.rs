@@ -159,7 +159,8 @@ impl<P, T> Check<P, T> for By<P> {
 
 /// Declares a struct of parameters: each is a field with its meaning, its default, and what values it takes, in the order in which
 /// they are checked. `local`: the parameters that say how a fit is done and never change its result. `held_out`: those that need
-/// held-out rows, the first to be told of first; `unless`: where what this says is not so. `together`: functions that check what does not go together, after all others.
+/// held-out rows, the first to be told of first; `unless`: where what this says is not so. `together`: functions that check what does not go
+/// together, after all others. `called`: functions that check what somebody asks for by hand, and a model may have.
 macro_rules! params {
     (
         $(#[$meta:meta])*
@@ -169,6 +170,7 @@ macro_rules! params {
         local { $($local:ident),* }
         held_out { $($held_out:ident $(unless $instead:ident)?),* }
         together { $($together:ident),* }
+        called { $($called:ident),* }
     ) => {
         $(#[$meta])*
         #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -224,13 +226,15 @@ macro_rules! params {
                 Self::from_json(&$crate::params::stored::from_stored(value.clone(), |name| Self::NAMES.contains(&name)))
             }
 
-            /// Checks the parameters of a call, as [`Self::from_json`] does, and that those which need held-out rows come with some.
+            /// Checks the parameters of a call, as [`Self::from_json`] does, that those which need held-out rows come with some, and that each is
+            /// read.
             ///
             /// # Errors
             /// As [`Self::from_json`].
             pub fn check_call(value: &serde_json::Value, held_out: bool) -> $crate::error::Result<()> {
                 let check = |params: &Self, problems: &mut $crate::params::Problems| {
                     params.problems(problems);
+                    $(params.$called(problems);)*
                     if !held_out {
                         params.needing_held_out().for_each(|name| problems.add($crate::params::no_held_out(name)));
                     }

@@ -142,7 +142,7 @@ impl Params {
         let source = batches.map(|batches| InBatches { batches, pass: &pass });
         match (learner, params.first()) {
             (Learner::FitFolds, Some(params)) => folds::models_of_rows(parts, params, kwargs, source),
-            (Learner::CrossValidate, Some(params)) => folds::validated(parts, params.clone(), kwargs, source),
+            (Learner::CrossValidate, Some(params)) => folds::validated(parts, params, kwargs, source),
             _ => folds::searched(parts, params, kwargs, source),
         }
     }

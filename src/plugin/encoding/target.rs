@@ -131,12 +131,13 @@ pub fn folds(series: &Series) -> PolarsResult<(Vec<u32>, usize)> {
     let name = series.name();
     check_folds(name, series.dtype())?;
     if series.null_count() > 0 {
-        return Err(errors::column(name, format!("the fold is null in {} of {} rows", series.null_count(), series.len())));
+        return Err(errors::values(name, format!("the fold is null in {} of {} rows", series.null_count(), series.len())));
     }
     let codes: Codes<'_> = categories::codes(series)?;
     let count = codes.categories();
     if count == 1 {
-        return Err(errors::column(name, "it has one fold for all rows; at least two are needed"));
+        let text = format!("column `{name}`: it has one fold for all rows; at least two are needed");
+        return Err(errors::of_rows(RowsFault::Degenerate, text));
     }
     Ok((codes.codes, count))
 }

@@ -295,6 +295,7 @@ learner_params! {
     local { n_threads, bundle, device }
     held_out { early_stopping, metric unless measures_training }
     together { check_loss }
+    called { check_is_read }
 }
 
 impl BoostingParams {
@@ -689,6 +690,41 @@ impl BoostingParams {
             let fitting = metric_names(|m| m.fits(loss.link()));
             let text = format!("\"{metric}\" can't be measured on the predictions of loss=\"{name}\"; {fitting} can");
             problems.add(Error::parameter("metric", text));
+        }
+    }
+
+    /// Adds what is told of losses and metrics that are not asked for. What a model says of any loss may be told again.
+    fn check_is_read(&self, problems: &mut Problems) {
+        use LossKind::{Aft, Expectile, Focal, Huber, Quantile, Tweedie};
+        let (given, standard) = (self.loss_params(), LossParams::default());
+        let own = [
+            ("alpha", given.alpha != standard.alpha, &[Quantile, Expectile][..], &[MetricKind::Quantile, MetricKind::Expectile][..]),
+            ("huber_delta", given.huber_delta != standard.huber_delta, &[Huber], &[MetricKind::Huber]),
+            ("tweedie_power", given.tweedie_power != standard.tweedie_power, &[Tweedie], &[MetricKind::Tweedie]),
+            ("focal_gamma", self.focal_gamma.is_some(), &[Focal], &[MetricKind::Focal]),
+            ("focal_alpha", self.focal_alpha.is_some(), &[Focal], &[MetricKind::Focal]),
+            ("aft_distribution", self.aft_distribution.is_some(), &[Aft], &[]),
+            ("aft_scale", self.aft_scale.is_some(), &[Aft], &[]),
+        ];
+        let metrics = self.metric.as_ref().map_or(&[][..], Metrics::all);
+        for (name, is_given, losses, kinds) in own {
+            let is_read = losses.contains(&self.loss) || kinds.iter().any(|kind| metrics.iter().any(|metric| metric.is_plain(*kind)));
+            if is_given && !is_read {
+                let losses = losses.iter().map(|loss| format!("loss=\"{}\"", loss.name()));
+                let metrics = kinds.iter().map(|kind| format!("metric=\"{}\"", kind.name()));
+                let all: Vec<String> = losses.chain(metrics).collect();
+                problems.add(Error::parameter(name, format!("counts only under {}", all.join(", "))));
+            }
+        }
+        let of_ranks = [
+            ("rank_truncation", self.rank_truncation.is_some()),
+            ("rank_normalize", self.rank_normalize.is_some()),
+            ("rank_orders", self.rank_orders.is_some()),
+            ("rank_decay", self.rank_decay.is_some()),
+            ("rank_position_l2", self.rank_position_l2.is_some()),
+        ];
+        for (name, _) in of_ranks.into_iter().filter(|(_, is_given)| *is_given && !self.loss.reads_groups()) {
+            problems.add(Error::parameter(name, "counts only under losses that rank the rows of a `group`"));
         }
     }
 

@@ -162,6 +162,7 @@ learner_params! {
     local { n_threads, device }
     held_out {}
     together {}
+    called {}
 }
 
 impl ForestParams {

@@ -91,6 +91,7 @@ learner_params! {
     local { n_threads, device }
     held_out { early_stopping, metric }
     together {}
+    called {}
 }
 
 impl LinearParams {
