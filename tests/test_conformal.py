@@ -441,9 +441,69 @@ def test_a_feature_may_be_called_as_what_is_given_to_the_fit() -> None:
     """Proves that no name of a column is taken by the parts of a conformal."""
     df = rows(100)
     one = df.select(tg.conformal("y", "a", "b", rounds=2)).item()
-    for name in ("calibration", "mask", "counts", "model", "method", "group"):
+    for name in ("calibration", "mask", "counts", "model", "method", "group", "__y", "__fold", "__model", "score"):
         other = df.rename({"a": name})
         got = other.select(tg.conformal("y", name, "b", rounds=2)).item()
         assert got["offset"] == one["offset"]
         held = other.with_columns(tg.conformal("y", name, "b", rounds=2))
         assert held.select(tg.interval("conformal", name, "b")).equals(df.select(tg.interval(one, "a", "b")))
+
+
+@pytest.mark.parametrize("method", [*INTERVALS, "aps", "lac"])
+def test_names_of_features_and_labels_do_not_show(method: Any) -> None:
+    """Proves that neither a name that something inside could have, nor one that reads as a pattern, changes a bound."""
+    sets = method in ("aps", "lac")
+    df = rows(150)
+    target, given = ("kind", {"classes": ["u", "v", "w"]}) if sets else ("y", {})
+    made = df.select(tg.conformal(target, "a", "b", method=method, rounds=3, **given)).item()
+    plain = df.select(tg.interval(made, "a", "b", method=method, **given)).to_series()
+    # None of Polars' methods of a Series may read it as a pattern of names.
+    labels = {"u": "^.*$", "v": "^a$", "w": "w"}
+    strange = df.with_columns(kind=pl.col("kind").replace_strict(labels, return_dtype=pl.String))
+    # The order of labels is what ties are broken by.
+    given = {"classes": list(labels.values())} if sets else {}
+    for names in (("__y", "__fold"), ("__model", "__score")):
+        other = strange.rename(dict(zip(("a", "b"), names, strict=True)))
+        again = other.select(tg.conformal(target, *names, method=method, rounds=3, **given)).item()
+        got = other.select(tg.interval(again, *names, method=method, **given)).to_series()
+        if sets:
+            got = got.list.eval(pl.element().replace_strict({to: of for of, to in labels.items()}))
+        assert got.to_list() == plain.to_list()
+
+
+@pytest.mark.parametrize("method", [*INTERVALS, "aps", "lac"])
+def test_rows_with_keys_come_in_any_order(method: Any) -> None:
+    """Proves that a conformal of rows that have keys is one of their set: the rows that calibrate are drawn by keys."""
+    sets = method in ("aps", "lac")
+    target, given = ("kind", {"classes": ["u", "v", "w"]}) if sets else ("y", {})
+    df = rows(300).with_row_index("id")
+    expr = tg.conformal(target, "a", "b", method=method, rounds=3, row_key="id", **given)
+    made = df.select(expr).item()
+    for seed in (1, 2):
+        assert df.sample(fraction=1, shuffle=True, seed=seed).select(expr).item() == made
+    # Which are drawn is by chance, the number of them not.
+    if method == "split":
+        twice = df.with_columns(id=0)
+        with pytest.raises(pl.exceptions.ComputeError, match="column `id`: a `row_key` is another in each row"):
+            twice.select(expr)
+        drawn = df.with_columns(held=tg.row_key_order("id") >= 0)
+        assert drawn["held"].all()
+
+
+def test_what_says_which_rows_calibrate_is_never_null() -> None:
+    df = rows(100).with_columns(held=pl.when(pl.col("g") != 1).then(pl.col("g") == 0))
+    nulls = df["held"].null_count()
+    with pytest.raises(
+        pl.exceptions.ComputeError,
+        match=f"conformal: parameter `calibration`: column `held`: it is null in {nulls} of 100 rows",
+    ):
+        df.select(tg.conformal("y", "a", calibration="held", rounds=2))
+
+
+def test_both_zeros_are_one_group() -> None:
+    df = rows(200).with_columns(g=pl.when(pl.int_range(200) % 2 == 0).then(0.0).otherwise(-0.0))
+    one = df.with_columns(g=0.0).select(tg.conformal("y", "a", "b", by="g", rounds=3)).item()
+    made = df.select(tg.conformal("y", "a", "b", by="g", rounds=3)).item()
+    assert made == one
+    out = df.select("g", tg.interval(made, "a", "b", by="g")).unnest("interval")
+    assert out["upper"].is_finite().all()

@@ -297,7 +297,7 @@ def test_validation_and_search() -> None:
         with pytest.raises(ValueError, match="`on_error`: 'constant' is not one of 'raise', 'null'"):
             make(on_error="constant")
         # What is wrong with the call is wrong for every group.
-        with pytest.raises(Compute, match="`tokens`: its type is .*, which tells no folds"):
+        with pytest.raises(Compute, match=r"`tokens`: its type is .*, which tells no folds"):
             df.group_by("g").agg(make(on_error="null", folds="tokens"))
 
 

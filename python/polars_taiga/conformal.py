@@ -17,6 +17,7 @@ from polars_taiga.device import first
 from polars_taiga.gbdt import GbdtParams, fit_gbdt
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
+from polars_taiga.row_key import row_key_order
 from polars_taiga.validation import fit_folds
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ Method: TypeAlias = Literal["split", "cv+", "cqr", "aps", "lac"]
 """How intervals or sets are made."""
 
 _SETS = ("aps", "lac")
+# What stands beside features, none of which may have a name that begins so.
+_TARGET, _FOLD, _MODEL = "__taiga_target", "__taiga_fold", "__taiga_model"
 # Of these an interval is made by the number itself, which a column does not tell before it is read.
 _NEED_ALPHA = ("cqr", "cv+")
 _DEFAULT_ALPHA = 0.1
@@ -98,8 +101,8 @@ def conformal(
         `"lac"`
             Sets of classes: those that are likely enough. The smallest on average [5]_.
     calibration
-        Which rows calibrate and are not fitted: their share (drawn by `seed`), or a Boolean column; with
-        Polars 1 in `group_by().agg()` a column. Not of `"cv+"`.
+        Which rows calibrate and are not fitted: their share (drawn by `seed`, and beside `row_key` from the set of the
+        keys), or a Boolean column without nulls; with Polars 1 in `group_by().agg()` a column. Not of `"cv+"`.
     folds
         Of `"cv+"`: how many.
     by
@@ -169,7 +172,7 @@ def conformal(
         heavy = None if weight is None else _plugin.as_expr(weight, "`weight`")
     if method != "cv+":
         with problems.collect():
-            mask = _calibrates(calibration, y, seed if isinstance(seed, int) else 0)
+            mask = _calibrates(calibration, y, seed if isinstance(seed, int) else 0, own.get("row_key"))
     group = None
     with problems.collect():
         group = None if by is None else _plugin.as_expr(by, "`by`")
@@ -203,15 +206,15 @@ def conformal(
             _check_classes(fitted, label)
         frame = inputs[1].struct.unnest()
         predicted = predict(fitted, *frame.columns, device=device)
-        rows = frame.with_columns(_long(inputs[2], frame.height).alias("__y"))
+        rows = frame.with_columns(_long(inputs[2], frame.height).alias(_TARGET))
         if method in _SETS:
             scores = _class_scores(predicted, label, method)
-            score = pl.coalesce(pl.when(pl.col("__y") == pl.lit(c)).then(scores[i]) for i, c in enumerate(label))
+            score = pl.coalesce(pl.when(pl.col(_TARGET) == pl.lit(c)).then(scores[i]) for i, c in enumerate(label))
         elif method == "cqr":
             low, high = _quantiles(predicted, alpha)
-            score = pl.max_horizontal(low - pl.col("__y"), pl.col("__y") - high)
+            score = pl.max_horizontal(low - pl.col(_TARGET), pl.col(_TARGET) - high)
         else:
-            score = (predicted - pl.col("__y")).abs()
+            score = (predicted - pl.col(_TARGET)).abs()
         held = _long(inputs[3], frame.height)
         kept_scores = rows.select(score.alias("score")).to_series().filter(held)
         if group is None:
@@ -388,7 +391,7 @@ def _ordered(classes: Sequence[object] | pl.Enum | None) -> list[Any]:
         raise TypeError(msg) from None
 
 
-def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
+def _calibrates(calibration: object, y: pl.Expr, seed: int, row_key: IntoColumns | None) -> pl.Expr:
     """Which rows calibrate, unchecked."""
     if isinstance(calibration, str | pl.Expr):
         return _plugin.as_expr(calibration, "`calibration`")
@@ -399,7 +402,11 @@ def _calibrates(calibration: object, y: pl.Expr, seed: int) -> pl.Expr:
         msg = f"parameter `calibration`: {calibration} is not between 0 and 1"
         raise ValueError(msg)
     # Counted by a column: of what reads none, Polars 1 has no name in groups.
-    number = (y.is_null().cast(pl.UInt64) * 0 + 1).cum_sum() + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
+    place = (y.is_null().cast(pl.UInt64) * 0 + 1).cum_sum()
+    if row_key is not None:
+        # Rows with keys are drawn in the order of these, whatever order they come in.
+        place = row_key_order(row_key).cast(pl.UInt64) + 1
+    number = place + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
     drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
     return drawn.rank("ordinal") <= (y.len() * calibration).ceil()
 
@@ -423,7 +430,10 @@ def _checked(
             at = f"parameter `calibration`: column `{names['mask'] or 'calibration'}`"
             msg = f"conformal: {at}: its type is {mask.dtype}, and it is a share or a Boolean column"
             raise pl.exceptions.ComputeError(msg)
-        mask = mask.fill_null(False)
+        if mask.null_count() > 0:
+            at = f"parameter `calibration`: column `{names['mask'] or 'calibration'}`"
+            msg = f"conformal: {at}: it is null in {mask.null_count()} of {len(mask)} rows, and says which calibrate"
+            raise pl.exceptions.ComputeError(msg)
         used = mask & frame["counts"].fill_null(False) if counts is not None else mask
         at = f"conformal: column `{names['y'] or 'target'}`"
         if method not in _SETS and not (y.dtype.is_numeric() or y.dtype in (pl.Boolean, pl.Null)):
@@ -518,6 +528,9 @@ def _group_offsets(group: pl.Series, score: pl.Series, alpha: float) -> bytes:
 
 def _as_text(group: pl.Series, function: str, name: str) -> pl.Series:
     """Groups as text, by which they are told apart."""
+    if group.dtype.is_float():
+        # -0.0 is 0.0, as Polars groups them.
+        group = group.set(group.fill_null(1.0) == 0.0, 0.0)
     try:
         text: pl.Series = group.cast(pl.String)
     except pl.exceptions.PolarsError:
@@ -604,22 +617,23 @@ def _class_scores(predicted: pl.Expr, classes: list[object], method: str) -> lis
     """How unlikely each class would be, by row."""
     names = [_fit.label(one) for one in classes]
 
+    # By number: Polars may read a label as a pattern of names.
+    numbers = [str(i) for i in range(len(names))]
+
     # As an expression its size would grow with the square of the classes.
     def scores(column: pl.Series) -> pl.Series:
         if len(names) == 2:
-            chances = {names[0]: 1 - column, names[1]: column}
+            chances = [1 - column, column]
         else:
-            chances = {name: column.struct.field(name) for name in names}
-        frame = pl.DataFrame([chance.alias(name) for name, chance in chances.items()])
-        made = (
-            frame.select((1 - pl.col(name)).alias(name) for name in frame.columns)
-            if method == "lac"
-            else _adaptive(frame)
-        )
+            fields = column.struct.unnest()
+            chances = [fields[name] for name in names]
+        frame = pl.DataFrame([chance.alias(number) for number, chance in zip(numbers, chances, strict=True)])
+        made = frame.select((1 - pl.col(n)).alias(n) for n in numbers) if method == "lac" else _adaptive(frame)
         return made.to_struct(column.name)
 
-    made = predicted.map_batches(scores, return_dtype=pl.Struct(dict.fromkeys(names, pl.Float64)), is_elementwise=True)
-    return [made.struct.field(name) for name in names]
+    dtype = pl.Struct(dict.fromkeys(numbers, pl.Float64))
+    made = predicted.map_batches(scores, return_dtype=dtype, is_elementwise=True)
+    return [made.struct.field(number) for number in numbers]
 
 
 def _adaptive(chances: pl.DataFrame) -> pl.DataFrame:
@@ -775,13 +789,13 @@ def _cv_plus_fit(
 
     # In one step, as above.
     def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
-        rows = inputs[0].struct.unnest().rename({"fold": "__fold", "model": "__model"})
+        rows = inputs[0].struct.unnest().rename({"fold": _FOLD, "model": _MODEL})
         frame = inputs[1].struct.unnest()
-        predicted = frame.with_columns(rows).select(predict("__model", *frame.columns, device=device)).to_series()
-        fold = rows["__fold"]
+        predicted = frame.with_columns(rows).select(predict(_MODEL, *frame.columns, device=device)).to_series()
+        fold = rows[_FOLD]
         # The models are large: each is taken from one row of its fold.
         firsts = [(fold == i).arg_max() or 0 for i in range(folds)]
-        models = {f"model_{i}": rows["__model"][at] for i, at in enumerate(firsts)}
+        models = {f"model_{i}": rows[_MODEL][at] for i, at in enumerate(firsts)}
         residuals = _packed(fold, (inputs[2] - predicted).abs(), inputs[3], folds)
         return {**models, "residuals": residuals, **made}
 
