@@ -181,7 +181,7 @@ def test_only_what_is_kept_is_read_beside_the_passes(file: Path, monkeypatch: py
     [
         ("y", "other values of column `y`, or the same in another order"),
         ("city", "other values of column `city`, or the same in another order"),
-        ("a", "other values of feature 0, or the same in another order"),
+        ("a", "other values of column `a`, or the same in another order, than before"),
         ("more", "more than the 1500 rows"),
         ("fewer", "1499 rows where it gave 1500"),
     ],

@@ -388,3 +388,40 @@ def test_models_take_encodings_of_noise_for_what_they_are() -> None:
         }
         assert abs(auc["held"] - 0.5) < 0.01, (kind, auc)
         assert (abs(auc["train"] - 0.5) < 0.02) == (kind != "full"), (kind, auc)
+
+
+def test_objects_tell_no_order(cats: pl.DataFrame) -> None:
+    """Proves that Python's objects, which reach the plugin by their addresses, are an error, and no order by these."""
+    objects = cats.with_columns(pl.Series("o", [10**30 + i for i in range(cats.height)], dtype=pl.Object))
+    with pytest.raises(pl.exceptions.PolarsError):
+        objects.select(tg.target_encode("c", "y", order_by="o"))
+
+
+def test_a_struct_tells_an_order_by_all_its_fields() -> None:
+    df = pl.DataFrame({"c": ["a"] * 4, "y": [1.0, 2.0, 3.0, 4.0], "s": [2, 1, 2, 1], "t": [4, 3, 2, 1]})
+    given: dict[str, Any] = {"prior": 0.0, "prior_weight": 0}
+    found = df.select(tg.target_encode("c", "y", order_by=pl.struct("s", "t"), **given))["c"].to_list()
+    # By (s, t) the rows come as 3, 1, 2, 0.
+    assert found == [(4 + 2 + 3) / 3, 4.0, 3.0, 0.0]
+    for wrong in (pl.lit(None, pl.Int64), pl.lit(float("nan"))):
+        holed = df.with_columns(t=pl.when(pl.col("t") == 2).then(wrong).otherwise("t"))
+        for order in ("t", pl.struct("t"), pl.struct("s", pl.struct("t"))):
+            with pytest.raises(pl.exceptions.ComputeError, match="column `t`"):
+                holed.select(tg.target_encode("c", "y", order_by=order, **given))
+            with pytest.raises(pl.exceptions.ComputeError, match="column `t`"):
+                holed.select(tg.fit_gbdt("y", "c", order_by=order, rounds=1))
+
+
+def test_evidence_of_text_is_told_what_it_can_do() -> None:
+    df = pl.DataFrame({"c": ["a", "b"], "y": ["u", "v"]}).with_columns(e=pl.col("y").cast(pl.Enum(["u", "v"])))
+    for make in (tg.woe, tg.information_value):
+        for target in ("y", "e"):
+            with pytest.raises(
+                pl.exceptions.ComputeError, match=rf"`{target}`: .* needs a Boolean .*for example pl\.col"
+            ):
+                df.lazy().select(make("c", target)).collect_schema()
+
+
+def test_a_share_is_asked_for_by_a_boolean() -> None:
+    with pytest.raises(TypeError, match="parameter `normalize`: 'no' is not True or False"):
+        tg.count_encode("c", normalize="no")  # type: ignore[arg-type]

@@ -258,6 +258,9 @@ def test_what_can_not_be_measured_is_an_error_that_names_it() -> None:
         (df.clear(), tg.metrics.auc("y", "p"), "no rows"),
         (df, tg.metrics.auc("y", "p", weight=pl.col("w") * 0), "all rows weigh zero"),
         (df, tg.metrics.ndcg("y", "p", group=pl.lit(None, pl.Int32)), "group"),
+        (df, tg.metrics.ndcg(pl.lit(-1) - pl.col("y"), "p", group=pl.lit(1)), "a grade is negative"),
+        (df.head(1), tg.metrics.r2("n", "m"), "fewer than two rows that count"),
+        (df, tg.metrics.r2("n", "m", weight=pl.int_range(pl.len()) == 0), "fewer than two rows that count"),
     ]
     for frame, expr, text in cases:
         with pytest.raises(pl.exceptions.PolarsError, match=text):

@@ -614,3 +614,27 @@ def errors_of_id(workers: Workers, fit: dict[str, Any]) -> str:
     with pytest.raises(pl.exceptions.ComputeError) as error:
         fitted(pl.read_ipc(workers.file), {**fit, "row_key": "id"}, None)
     return str(error.value)
+
+
+MOMENTS = {
+    "2019-12-31 15:00:00 UTC": pl.Series(["2020-01-01"] * 2).str.to_datetime().dt.replace_time_zone("Asia/Tokyo"),
+    "2020-01-01": pl.Series(["2020-01-01"] * 2).str.to_date(),
+    "day 2147483647 since 1970": pl.Series([2**31 - 1] * 2, dtype=pl.Int32).cast(pl.Date),
+    "9223372036854775807 ms since 1970": pl.Series([2**63 - 1] * 2).cast(pl.Datetime("ms")),
+}
+
+
+@pytest.mark.parametrize("shown", MOMENTS)
+def test_keys_of_any_moment_are_named(shown: str) -> None:
+    """Proves that errors show moments: those with a zone in UTC, those beyond the calendar by their numbers."""
+    df = pl.DataFrame({"t": MOMENTS[shown], "x": [1.0, 2.0], "y": [1.0, 2.0], "b": [1, 1]})
+    for query in (tg.row_key_order("t"), tg.fit_gbdt("y", "x", rounds=1, row_key="t")):
+        with pytest.raises(pl.exceptions.ComputeError, match=f"column `t`: .* but {shown} is that of 2 rows"):
+            df.select(query)
+    with pytest.raises(pl.exceptions.ComputeError, match=rf"columns `t`, `b`: .* but \({shown}, 1\) is that of 2 rows"):
+        df.select(tg.row_key_order("t", "b"))
+    with pytest.raises(pl.exceptions.ComputeError, match=shown):
+        df.select(tg.row_key_order(pl.struct("t", "b").alias("k")))
+    with pytest.raises(pl.exceptions.ComputeError, match=f"where `t` is {shown}: column `y`"):
+        df.with_columns(y=pl.lit(float("inf"))).taiga.fit_gbdt_by("t", "y", "x", rounds=1)
+    assert df.select(tg.fit_gbdt("y", "x", rounds=1, row_key="t", on_error="null")).item() is None

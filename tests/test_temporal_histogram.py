@@ -127,3 +127,23 @@ def test_bad_edges_are_told_when_the_query_is_planned(dtype: Any, params: dict[s
         lf.collect_schema()
     with pytest.raises(ValueError, match="parameter `bins`: 1 edges; there must be 2"):
         tg.histogram("x", [date(2026, 1, 1)])
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype"),
+    [
+        (0, pl.Time),
+        (86_400 * 10**9 - 1, pl.Time),
+        (2**31 - 1, pl.Date),
+        (-(2**31), pl.Date),
+        (2**63 - 1, pl.Duration("us")),
+        (-(2**63), pl.Duration("ns")),
+    ],
+)
+def test_edges_stay_inside_their_type(value: int, dtype: Any) -> None:
+    """Proves that the only value of a column is in a bin whose edges there are, at either end of its type."""
+    physical = pl.Int32 if dtype == pl.Date else pl.Int64
+    df = pl.DataFrame({"x": pl.Series([value], dtype=physical).cast(dtype)})
+    found = df.select(tg.histogram("x", 2).explode().struct.unnest())
+    assert found.null_count().row(0) == (0, 0, 0)
+    assert found["count"].sum() == 1

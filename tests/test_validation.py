@@ -407,3 +407,15 @@ def test_a_search_that_is_none_is_told(df: pl.DataFrame, space: Any, more: dict[
     """Before anything runs."""
     with pytest.raises((TypeError, ValueError), match=text):
         df.select(tg.search("y", *FEATURES, space=space, **more))
+
+
+def test_what_is_no_column_of_folds_is_told() -> None:
+    df = pl.DataFrame({"x": range(60)}).with_columns(y=pl.col("x") * 2.0)
+    for folds in (pl.Series([0, 1, 2] * 20), np.array([0, 1, 2] * 20), np.array([1, 2])):
+        with pytest.raises(TypeError, match="parameter `folds`: values that stand in no column"):
+            df.taiga.cross_validate("y", "x", rounds=1, folds=folds)
+    assert df.taiga.cross_validate("y", "x", rounds=1, folds=np.int64(3)).height == 3
+    with pytest.raises(TypeError, match="parameter `models`: 'no' is not True or False"):
+        tg.cross_validate("y", "x", models="no")  # type: ignore[arg-type]
+    with pytest.raises(pl.exceptions.SchemaError, match="can't say which rows are of a group"):
+        df.taiga.cross_validate("y", "x", rounds=1, folds="group", fold_by=pl.col("y"))

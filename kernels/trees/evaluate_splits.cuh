@@ -344,7 +344,7 @@ __device__ __forceinline__ Offer better(Offer a, Offer b) {
     return a.column == NOWHERE || b.rank > a.rank || (b.rank == a.rank && b.column < a.column) ? b : a;
 }
 
-// The best of every `stride`-th of a node's columns, by a warp; `columns` are numbered in order of their features.
+// The best of every `stride`-th of a node's columns, by a warp; `columns` are numbered in the order in which their groups were opened.
 __device__ __forceinline__ Offer best_offer(const FeatureSplit* best, uint32_t columns, uint32_t first, uint32_t stride) {
     Offer top = {-INFINITE64, NOWHERE};
 #pragma unroll 8

@@ -207,7 +207,7 @@ def target_encode(
     if weight is not None:
         args.append(_plugin.as_expr(weight, "weight"))
     if order_by is not None:
-        args.append(_plugin.as_expr(order_by, "order_by"))
+        args.append(pl.struct(_plugin.as_expr(order_by, "order_by")).alias("order_by"))
     if fold_column is not None:
         args.append(fold_column)
     kwargs = {
@@ -472,7 +472,10 @@ def count_encode(cat: IntoCategories, *, normalize: bool = False, device: str = 
     [2, 1, 2]
     """
     cpu_alone("count_encode", device)
-    return _plugin.per_column("count_encode", [each("count_encode", "a category", cat)], {"normalize": bool(normalize)})
+    if not isinstance(normalize, bool):
+        msg = f"parameter `normalize`: {normalize!r} is not True or False"
+        raise TypeError(msg)
+    return _plugin.per_column("count_encode", [each("count_encode", "a category", cat)], {"normalize": normalize})
 
 
 def combine(*cats: IntoColumns, device: str = "auto") -> pl.Expr:

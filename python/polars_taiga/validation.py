@@ -71,6 +71,9 @@ class Division:
         with problems.collect():
             if n_folds is not None:
                 self.parts = _whole("n_folds", n_folds)
+            if isinstance(folds, pl.Series) or getattr(folds, "ndim", 0):
+                msg = "parameter `folds`: values that stand in no column; add them to the frame, and name their column"
+                raise TypeError(msg)
             if isinstance(folds, pl.Expr):
                 self.by, self.column = "column", folds
             elif folds == "group":
@@ -392,6 +395,10 @@ def validation_call(
     """What `cross_validate` reads, and what the plugin is told besides; what is wrong with it is raised."""
     own = FoldsCall("cross_validate", target, features, params, on_error=on_error)
     text = own.call.json(own.named)
+    with own.call.problems.collect():
+        if not isinstance(models, bool):
+            msg = f"parameter `models`: {models!r} is not True or False"
+            raise TypeError(msg)
     measured = own.measured(params.get("metric"), _FIELDS if models else _FIELDS[:-1])
     fit, more = own.fit(text)
-    return fit, {**more, "measured": measured, "models": bool(models)}
+    return fit, {**more, "measured": measured, "models": models}

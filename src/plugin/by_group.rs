@@ -107,7 +107,7 @@ impl Groups<'_> {
     /// Returns the values of a group's keys in words.
     fn name(&self, group: usize) -> String {
         let row = self.groups.rows(group)[0] as usize;
-        let of = |key: &Series| format!("`{}` is {}", key.name(), key.get(row).map_or("?".into(), |value| value.to_string()));
+        let of = |key: &Series| format!("`{}` is {}", key.name(), key.get(row).map_or("?".into(), |value| errors::shown(&value)));
         self.keys.iter().map(of).collect::<Vec<_>>().join(" and ")
     }
 

@@ -184,7 +184,7 @@ impl<'b, 'a: 'b> Texts<'b> for StringTexts<'a> {
     }
 }
 
-/// Checks that a column of this type can say which rows are ranked together.
+/// Checks that a column of this type can say which rows are of a group.
 ///
 /// # Errors
 /// If it can't, naming the column and its type.
@@ -192,7 +192,7 @@ pub fn check_group_type(name: &str, dtype: &DataType) -> PolarsResult<()> {
     if is_category(dtype) || is_date(dtype) {
         return Ok(());
     }
-    let text = format!("its type is {dtype}, which can't say which rows are ranked together; an integer, text or a date can");
+    let text = format!("its type is {dtype}, which can't say which rows are of a group; an integer, text or a date can");
     Err(errors::mistyped(name, text))
 }
 

@@ -99,7 +99,8 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
             check_number(weight.name(), weight.dtype(), "a weight")?;
         }
         if let Some(order_by) = next(kwargs.order_by) {
-            order::check(order_by.name(), order_by.dtype())?;
+            let DataType::Struct(fields) = order_by.dtype() else { return Err(errors::data("there is no order")) };
+            fields.iter().try_for_each(|field| order::check(field.name(), field.dtype()))?;
         }
         if let Some(folds) = next(kwargs.folds) {
             target::check_folds(folds.name(), folds.dtype())?;
@@ -108,7 +109,7 @@ fn target_encode_field(inputs: &[Field], kwargs: TargetKwargs) -> PolarsResult<F
     })
 }
 
-/// `inputs`: category, target, then weight, order and folds where there are any.
+/// `inputs`: category, target, then weight, order and folds where there are any; the order in a struct, which no column of objects goes into.
 fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
     let rows = monitor::rows(inputs);
     expression("target_encode", rows >= LONG, || {
@@ -118,12 +119,13 @@ fn target_encode(inputs: &[Series], kwargs: TargetKwargs) -> Answer {
         let mut others = inputs[2..].iter();
         let mut next = |given: bool| given.then(|| others.next()).flatten();
         let (weight, order_by, folds) = (next(kwargs.weight), next(kwargs.order_by), next(kwargs.folds));
+        let order_by = order_by.map(|order| order.struct_().map(|fields| fields.fields_as_series().swap_remove(0))).transpose()?;
         let classes = classes_of(target.name(), target.dtype(), kwargs.classes.as_deref())?;
         let rows = category.len();
         let encoded = || -> PolarsResult<Vec<Vec<f64>>> {
             let target = EncoderTarget::new(target, classes.as_deref())?;
             let weight = weight.map(target::weights).transpose()?;
-            let plan = match (params.kind, order_by, folds) {
+            let plan = match (params.kind, &order_by, folds) {
                 (EncodingKind::Ordered, Some(order_by), _) => {
                     EncodingPlan::Ordered(vec![order::rows(order_by)?.map_or(Order::Rows, Order::Given)])
                 }
@@ -226,17 +228,22 @@ struct WoeKwargs {
 /// Checks what types tell of a call.
 fn check_evidence(inputs: &[Field]) -> PolarsResult<()> {
     check_category(&inputs[0])?;
-    if target_classes(&inputs[1], None)?.is_some() {
-        return Err(no_event(inputs[1].name(), inputs[1].dtype()));
+    let target = &inputs[1];
+    if is_known(target.dtype()) {
+        check_event(target.name(), target.dtype())?;
     }
     inputs[2..].iter().try_for_each(|weight| check_number_field(weight, "a weight"))
 }
 
-fn no_event(name: &str, dtype: &DataType) -> PolarsError {
-    errors::mistyped(
+/// Checks that a target of this type may say which rows are events.
+fn check_event(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    if dtype.is_numeric() || *dtype == DataType::Boolean {
+        return Ok(());
+    }
+    Err(errors::mistyped(
         name,
         format!("its type is {dtype}; weight of evidence needs a Boolean (or 0 and 1), for example pl.col({name:?}) == …"),
-    )
+    ))
 }
 
 /// The codes of the categories and their evidence; none of rows that have none, where `on_error` says so. `inputs`: category, target, then the
@@ -249,9 +256,9 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<Option<(Ve
     let target = &inputs[1];
     let name = target.name();
     let one_or_zero = |x: &f64| *x == 0.0 || *x == 1.0;
-    let classes = classes_of(name, target.dtype(), None)?;
+    check_event(name, target.dtype())?;
     let found = || {
-        let flags = match EncoderTarget::new(target, classes.as_deref())? {
+        let flags = match EncoderTarget::new(target, None)? {
             EncoderTarget::Flags(flags) => flags,
             EncoderTarget::Numbers(values) if values.iter().all(one_or_zero) => values.iter().map(|x| *x as u8).collect(),
             EncoderTarget::Numbers(values) => {
@@ -259,7 +266,7 @@ fn evidence_of(inputs: &[Series], kwargs: &WoeKwargs) -> PolarsResult<Option<(Ve
                 let text = format!("it is {other} somewhere; weight of evidence needs 0 and 1, for example pl.col({name:?}) == …");
                 return Err(errors::values(name, text));
             }
-            EncoderTarget::Classes(..) => return Err(no_event(name, target.dtype())),
+            EncoderTarget::Classes(..) => return Err(errors::data("a target without classes has none")),
         };
         let codes = categories::codes(&inputs[0])?;
         let weight = kwargs.weight.then(|| target::weights(&inputs[2])).transpose()?;

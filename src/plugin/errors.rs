@@ -189,6 +189,32 @@ pub fn bug(payload: &(dyn Any + Send)) -> String {
     format!("a bug in polars-taiga, please report it: {}", said.unwrap_or_else(|| "panicked without a text".into()))
 }
 
+/// A value as errors show it. Polars' own text of datetimes with a zone needs what only the main library has, and that of days beyond its calendar
+/// there is none of.
+pub fn shown(value: &AnyValue<'_>) -> String {
+    /// Days from 1970 to either end of the calendar, about.
+    const MOST_DAYS: i64 = 95_000_000;
+    let moment = |at: i64, unit: TimeUnit, zoned: bool| {
+        let a_second = match unit {
+            TimeUnit::Milliseconds => 1_000,
+            TimeUnit::Microseconds => 1_000_000,
+            TimeUnit::Nanoseconds => 1_000_000_000,
+        };
+        match (at / (86_400 * a_second)).abs() <= MOST_DAYS {
+            true => format!("{}{}", AnyValue::Datetime(at, unit, None), if zoned { " UTC" } else { "" }),
+            false => format!("{at} {unit} since 1970"),
+        }
+    };
+    match value {
+        AnyValue::Date(days) if i64::from(*days).abs() > MOST_DAYS => format!("day {days} since 1970"),
+        AnyValue::Datetime(at, unit, zone) => moment(*at, *unit, zone.is_some()),
+        AnyValue::DatetimeOwned(at, unit, zone) => moment(*at, *unit, zone.is_some()),
+        AnyValue::Struct(..) => format!("{{{}}}", value._iter_struct_av().map(|field| shown(&field)).collect::<Vec<_>>().join(",")),
+        AnyValue::StructOwned(own) => format!("{{{}}}", own.0.iter().map(shown).collect::<Vec<_>>().join(",")),
+        value => value.to_string(),
+    }
+}
+
 /// A count in words: `1 value is`, `2 values are`.
 pub fn count(n: usize, singular: &str, plural: &str) -> String {
     if n == 1 { format!("1 {singular}") } else { format!("{n} {plural}") }

@@ -3,8 +3,9 @@
 //! `pyo3_polars::derive` makes the same ones, but asks for polars-plan, and with it for most of Polars, where this
 //! asks for polars-core alone: half of what a build compiles.
 
-use crate::errors::{bug, data};
+use crate::errors::{bug, data, mistyped};
 use crate::monitor;
+use arrow2::datatypes::{ArrowDataType, Field as ArrowField};
 use arrow2::ffi::{ArrowSchema, export_field_to_c, import_field_from_c};
 use polars::prelude::*;
 use polars_ffi::version_0::{SeriesExport, export_series, import_series_buffer};
@@ -96,6 +97,26 @@ unsafe fn slice<'a, T>(start: *const T, len: usize) -> &'a [T] {
 /// An expression: its function, the function that tells its type, and the length of what it gives.
 type Expression<K> = (fn(&[Series], K) -> Answer, fn(&[Field], K) -> PolarsResult<Field>, Length);
 
+/// What a type has that Polars here does not know, while the one that has made it does.
+fn unknown(dtype: &ArrowDataType) -> Option<String> {
+    match dtype {
+        ArrowDataType::Extension(of) => Some(format!("the extension type {}", of.name)),
+        ArrowDataType::FixedSizeList(_, 0) => Some("arrays of no values".into()),
+        ArrowDataType::Struct(fields) => fields.iter().find_map(|field| unknown(&field.dtype)),
+        ArrowDataType::List(of) | ArrowDataType::LargeList(of) | ArrowDataType::FixedSizeList(of, _) => unknown(&of.dtype),
+        _ => None,
+    }
+}
+
+/// Checks that the type of a column is known here; the columns of a call may be fields of structs.
+fn check_known(field: &ArrowField) -> PolarsResult<()> {
+    if let ArrowDataType::Struct(fields) = &field.dtype {
+        return fields.iter().try_for_each(check_known);
+    }
+    let fault = |what| mistyped(&field.name, format!("its type is {what}; cast it first"));
+    unknown(&field.dtype).map_or(Ok(()), |what| Err(fault(what)))
+}
+
 /// Makes rows of null in the place of what an expression would have given.
 fn nulls<K: DeserializeOwned>((_, field, length): Expression<K>, inputs: &[Series], kwargs: &[u8]) -> PolarsResult<Series> {
     let fields: Vec<Field> = inputs.iter().map(|s| s.field().into_owned()).collect();
@@ -150,8 +171,10 @@ pub unsafe fn field<K: DeserializeOwned>(
         // SAFETY: as the caller promises.
         let (fields, kwargs) = unsafe { (slice(fields, count), slice(kwargs.0, kwargs.1)) };
         // SAFETY: Polars has made them by `export_field_to_c`.
-        let fields = fields.iter().map(|f| Ok(Field::from(&unsafe { import_field_from_c(f) }?)));
-        let field = function(&fields.collect::<PolarsResult<Vec<_>>>()?, parse(kwargs)?)?;
+        let fields = fields.iter().map(|f| unsafe { import_field_from_c(f) }).collect::<PolarsResult<Vec<_>>>()?;
+        fields.iter().try_for_each(check_known)?;
+        let fields: Vec<Field> = fields.iter().map(Field::from).collect();
+        let field = function(&fields, parse(kwargs)?)?;
         // SAFETY: as the caller promises; what stood there is empty and needs no drop.
         unsafe { result.write(export_field_to_c(&field.to_arrow(CompatLevel::newest()))) };
         Ok(())

@@ -103,7 +103,7 @@ fn located(error: PolarsError, target: &Series, on_error: OnError) -> PolarsErro
     let rows = match (target.len(), target.get(0)) {
         (0, _) | (_, Err(_)) => format!("no rows of `{}`", target.name()),
         (n, Ok(first)) => {
-            let mut first = first.to_string();
+            let mut first = errors::shown(&first);
             if let Some((end, _)) = first.char_indices().nth(40) {
                 first.replace_range(end.., "…");
             }

@@ -17,22 +17,28 @@ pub fn check(name: &str, dtype: &DataType) -> PolarsResult<()> {
     }
 }
 
+/// Checks that each value has a place in an order, and each field of a struct.
+fn check_values(series: &Series) -> PolarsResult<()> {
+    let nulls = series.null_count();
+    if nulls > 0 {
+        let text = format!("`order_by` is null in {nulls} of {} rows, which then have no place in the order", series.len());
+        return Err(errors::values(series.name(), text));
+    }
+    match series.dtype() {
+        DataType::Struct(_) => series.struct_()?.fields_as_series().iter().try_for_each(check_values),
+        dtype if dtype.is_float() => Numbers::finite(series, "`order_by`").map(drop),
+        _ => Ok(()),
+    }
+}
+
 /// The rows in ascending order of a column, equal values as they come; `None` where integers or
 /// times come that way already.
 ///
 /// # Errors
 /// For nulls, numbers that are not finite, and types without an order.
 pub fn rows(series: &Series) -> PolarsResult<Option<Vec<u32>>> {
-    let name = series.name();
-    let nulls = series.null_count();
-    if nulls > 0 {
-        let text = format!("`order_by` is null in {nulls} of {} rows, which then have no place in the order", series.len());
-        return Err(errors::values(name, text));
-    }
-    if series.dtype().is_float() {
-        Numbers::finite(series, "`order_by`")?;
-    }
-    check(name, series.dtype())?;
+    check(series.name(), series.dtype())?;
+    check_values(series)?;
     let own_order = !matches!(series.dtype(), DataType::Categorical(..));
     if own_order && categories::ascends(series)? {
         return Ok(None);

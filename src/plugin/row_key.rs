@@ -178,7 +178,7 @@ impl RowKeys {
     fn repeated(&self, Repeated { rows: of, others }: &Repeated, ends: &[usize]) -> PolarsError {
         let names: Vec<String> = self.columns.iter().map(|(series, _)| format!("`{}`", series.name())).collect();
         let text = |(series, _): &(Series, Values)| {
-            let text = series.get(of[0] as usize).map_or_else(|_| String::new(), |value| value.to_string());
+            let text = series.get(of[0] as usize).map_or_else(|_| String::new(), |value| errors::shown(&value));
             match text.char_indices().nth(60) {
                 Some((end, _)) => format!("{}…", &text[..end]),
                 None => text,

@@ -92,7 +92,7 @@ impl<'a> Axis<'a> {
             Some(_) => None,
             None => run(values.len(), || with_columns(device, |backend| backend.min_max(&values.column()))).map_err(errors::compute)?,
         };
-        let bins = TemporalBins::new(params, given, moments.is_some_and(Moments::are_all), extremes);
+        let bins = TemporalBins::new(column.dtype(), params, given, moments.is_some_and(Moments::are_all), extremes);
         let (numbers, params) = (numbers(&bins.codes(column)?)?, bins.axis());
         Ok(Axis { column, temporal: Some(bins), numbers, params })
     }

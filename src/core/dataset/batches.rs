@@ -105,6 +105,7 @@ impl<'a> Batches<'a> {
         let mut hashes = vec![0u64; table.columns.len()];
         // Rows of the whole table that were read, and those of them that are asked for.
         let (mut read, mut taken) = (0, 0);
+        let mut names = vec![];
         table.source.read(&mut |columns| {
             if interrupted() {
                 return Err(Error::Interrupted);
@@ -114,6 +115,9 @@ impl<'a> Batches<'a> {
                 return Err(other_columns());
             }
             check_more(len, read, table.rows)?;
+            if names.is_empty() {
+                names = columns.iter().map(|column| column.name().to_string()).collect();
+            }
             let of_batch = pool.deal(columns.len(), || (), |(), k| hash(&columns[k], read));
             hashes.iter_mut().zip(of_batch).for_each(|(hash, own)| *hash = hash.wrapping_add(own));
             match self.rows {
@@ -132,16 +136,19 @@ impl<'a> Batches<'a> {
             Ok(())
         })?;
         check_all(read, table.rows)?;
-        self.check(hashes)
+        self.check(hashes, &names)
     }
 
     /// Checks that the features' values are those of the first pass.
-    fn check(&self, hashes: Vec<u64>) -> Result<()> {
+    fn check(&self, hashes: Vec<u64>, names: &[String]) -> Result<()> {
         let mut first = self.table.hashes.lock().unwrap_or_else(PoisonError::into_inner);
         let first = first.get_or_insert_with(|| hashes.clone());
         match first.iter().zip(&hashes).position(|(before, now)| before != now) {
             None => Ok(()),
-            Some(k) => Err(other_rows(&format!("other values of feature {}, or the same in another order,", self.table.columns[k]))),
+            Some(k) => {
+                let name = names.get(k).map_or("", String::as_str);
+                Err(other_rows(&format!("other values of column `{name}`, or the same in another order, than")))
+            }
         }
     }
 }
@@ -235,8 +242,8 @@ mod tests {
     fn other_rows_than_before_are_an_error() {
         type Change = fn(&mut Vec<f64>);
         let changes: [(Change, &str); 4] = [
-            (|v| v[700] += 1.0, "the frame gives other values of feature 4, or the same in another order, before: "),
-            (|v| v.swap(3, 950), "the frame gives other values of feature 4, or the same in another order, before: "),
+            (|v| v[700] += 1.0, "the frame gives other values of column `x`, or the same in another order, than before: "),
+            (|v| v.swap(3, 950), "the frame gives other values of column `x`, or the same in another order, than before: "),
             (|v| v.push(0.0), "the frame gives more than the 1000 rows before: "),
             (|v| v.truncate(999), "the frame gives 999 rows where it gave 1000 before: "),
         ];

@@ -80,8 +80,9 @@ struct FeaturesInfo {
     float_features: Vec<FloatFeature>,
     #[serde(default)]
     categorical_features: Vec<CatFeature>,
+    /// Null where a pool without such columns was saved along.
     #[serde(default)]
-    cat_features_hash: Vec<Hashed>,
+    cat_features_hash: Option<Vec<Hashed>>,
     #[serde(default)]
     ctrs: Vec<CtrIn>,
     #[serde(default)]
@@ -149,6 +150,11 @@ impl LossFunction {
         let mut params = BoostingParams::default();
         match loss {
             LossKind::Quantile | LossKind::Expectile => params.alpha = share("alpha").map_or(params.alpha, Alpha::One),
+            LossKind::Tweedie => {
+                let power = number("variance_power").filter(|x| *x > 1.0 && *x < 2.0);
+                params.tweedie_power = power.unwrap_or(params.tweedie_power);
+            }
+            LossKind::Huber => params.huber_delta = number("delta").filter(|x| *x > 0.0 && x.is_finite()),
             LossKind::Focal => {
                 params.focal_alpha = share("focal_alpha");
                 params.focal_gamma = number("focal_gamma").filter(|x| (0.0..=100.0).contains(x));
@@ -419,7 +425,8 @@ impl<'f> Tests<'f> {
             cats.push((place(feature.flat_feature_index, &feature.feature_id, true)?, None));
         }
         let mut columns: Vec<ForeignColumn> = places.into_iter().flatten().collect();
-        let names: Vec<(u32, LabelIn)> = info.cat_features_hash.iter().map(|h| (h.hash as u32, LabelIn::Text(h.value.clone()))).collect();
+        let names: Vec<(u32, LabelIn)> =
+            info.cat_features_hash.iter().flatten().map(|h| (h.hash as u32, LabelIn::Text(h.value.clone()))).collect();
         let mut seen = HashSet::new();
         if let Some((hash, _)) = names.iter().find(|(hash, _)| !seen.insert(*hash)) {
             return Err(wrong(format!("two categories have the hash {hash}")));

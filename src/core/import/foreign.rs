@@ -28,6 +28,8 @@ pub struct ForeignColumn {
     pub is_categorical: bool,
     /// The categories in the order of the file's numbers, where it tells them. Where these are hashes, some that are known, in any order.
     pub categories: Option<Vec<LabelIn>>,
+    /// Whether somebody gave these, and not the file.
+    pub are_given: bool,
     /// Where the file's numbers are hashes of texts ([`city::hash_of`]), the one that null gets.
     pub null_hash: Option<u32>,
 }
@@ -35,7 +37,7 @@ pub struct ForeignColumn {
 impl ForeignColumn {
     /// Returns a column of numbers.
     pub fn numeric(name: impl Into<String>) -> ForeignColumn {
-        ForeignColumn { name: name.into(), is_categorical: false, categories: None, null_hash: None }
+        ForeignColumn { name: name.into(), is_categorical: false, categories: None, are_given: false, null_hash: None }
     }
 }
 
@@ -383,7 +385,7 @@ impl Foreign {
             let Some(column) = column.filter(|c| c.is_categorical) else {
                 return Err(fault(library, format!("`{name}`, whose categories are given, is none of its columns of categories")));
             };
-            column.categories = Some(categories.clone());
+            (column.categories, column.are_given) = (Some(categories.clone()), true);
         }
         Ok(())
     }
@@ -502,6 +504,9 @@ fn categories(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Opt
         return Ok((Some(Categories { labels: CategoryNames::Integer(names), null: Some(null) }), codes));
     };
     let null = told.len() as u32;
+    if let Some(last) = asked.last().filter(|last| column.are_given && **last >= null) {
+        return Err(format!("splits ask about its category number {last}, counted from 0, and {null} are given by `categories`"));
+    }
     let mixed = || "its categories are of several kinds".to_string();
     let names = match told.first() {
         Some(LabelIn::Text(_)) => CategoryNames::Text(
@@ -531,7 +536,7 @@ fn categories(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Opt
                 .ok_or_else(|| "its categories are not all text, integers or Booleans".to_string())?,
         ),
     };
-    // A number behind those that are named is of no row.
+    // A number behind those that the file names is of no row.
     let codes = asked.iter().filter(|code| **code < null).map(|code| (*code, *code)).collect();
     Ok((Some(Categories { labels: names, null: Some(null) }), codes))
 }

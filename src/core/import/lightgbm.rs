@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
+use crate::objective::Alpha;
 use std::collections::HashMap;
 use std::str::FromStr;
 
@@ -55,6 +56,7 @@ pub fn read_text(text: &str, told: Told) -> Result<Imported> {
     let mut head = HashMap::new();
     let mut trees: Vec<Fields<'_>> = vec![];
     let mut categories: Vec<Vec<LabelIn>> = vec![];
+    let mut parameters = HashMap::new();
     let (mut is_whole, mut is_tree) = (false, false);
     for line in text.lines().skip(1) {
         // The first files of v2 have no line for the end, and go on with this.
@@ -63,6 +65,8 @@ pub fn read_text(text: &str, told: Told) -> Result<Imported> {
         } else if let Some(json) = line.strip_prefix("pandas_categorical:") {
             let read: Option<Vec<Vec<LabelIn>>> = serde_json::from_str(json).map_err(|e| wrong(format!("pandas_categorical: {e}")))?;
             categories = read.unwrap_or_default();
+        } else if let Some((name, value)) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')?.split_once(": ")) {
+            parameters.insert(name, value);
         } else if line.starts_with("Tree=") && !is_whole {
             trees.push(Fields(HashMap::new()));
             is_tree = true;
@@ -82,7 +86,26 @@ pub fn read_text(text: &str, told: Told) -> Result<Imported> {
     if !is_whole {
         return Err(wrong("the text is cut: its trees do not end"));
     }
-    model(&head, &trees, categories, told)
+    model((&head, &Fields(parameters)), &trees, categories, told)
+}
+
+/// Returns the parameters of a loss that a model keeps, of those that its text ends with.
+fn params_of(loss: LossKind, parameters: &Fields<'_>) -> BoostingParams {
+    let number = |name: &str| parameters.number::<f64>(name).ok().flatten();
+    let mut params = BoostingParams::default();
+    match loss {
+        LossKind::Quantile => {
+            let level = number("alpha").filter(|x| *x > 0.0 && *x < 1.0);
+            params.alpha = level.map_or(params.alpha, Alpha::One);
+        }
+        LossKind::Huber => params.huber_delta = number("alpha").filter(|x| *x > 0.0 && x.is_finite()),
+        LossKind::Tweedie => {
+            let power = number("tweedie_variance_power").filter(|x| *x > 1.0 && *x < 2.0);
+            params.tweedie_power = power.unwrap_or(params.tweedie_power);
+        }
+        _ => {}
+    }
+    params
 }
 
 /// What an objective comes to: the loss, what it predicts, and by what scores are multiplied.
@@ -123,7 +146,12 @@ fn meaning(objective: &str, outputs: usize) -> Result<(LossKind, Predicts, f64)>
     })
 }
 
-fn model(head: &Fields<'_>, trees: &[Fields<'_>], categories: Vec<Vec<LabelIn>>, told: Told) -> Result<Imported> {
+fn model(
+    (head, parameters): (&Fields<'_>, &Fields<'_>),
+    trees: &[Fields<'_>],
+    categories: Vec<Vec<LabelIn>>,
+    told: Told,
+) -> Result<Imported> {
     let outputs = head.number::<usize>("num_tree_per_iteration").map_err(wrong)?.unwrap_or(1);
     if outputs == 0 || outputs > trees.len().max(1 << 10) {
         return Err(wrong(format!("{outputs} trees a round, and {} in all", trees.len())));
@@ -176,7 +204,7 @@ fn model(head: &Fields<'_>, trees: &[Fields<'_>], categories: Vec<Vec<LabelIn>>,
     }
     let rows = made.first().map_or(0, |tree| tree.counts.iter().map(|c| *c as u64).sum());
     let version = head.0.get("version").map(|v| (*v).to_string());
-    let (library, objective, params) = (LIBRARY, objective.to_string(), BoostingParams::default());
+    let (library, objective, params) = (LIBRARY, objective.to_string(), params_of(loss, parameters));
     Foreign {
         library,
         version,

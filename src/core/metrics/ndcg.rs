@@ -9,14 +9,17 @@ pub(super) const METRIC: Metric = Metric {
     groups: true,
     takes: Takes::Places,
     value: |rows| mean_of_groups(rows, ndcg),
-    undefined: "the rows have no groups",
+    undefined: "the rows have no groups, or a grade is negative",
     ..ERROR
 };
 
 /// The gain `2^grade - 1` of each of the first places, divided by `log2(place + 1)`, over what the best order has (Järvelin and
 /// Kekäläinen, "Cumulated gain-based evaluation of IR techniques", 2002; gains as in Burges et al. 2005). 1 for a group in which no row
-/// gains anything, as in LightGBM and XGBoost.
+/// gains anything, as in LightGBM and XGBoost. Of negative grades there is no gain that is lost.
 fn ndcg(group: &RankedGroup, places: usize) -> f64 {
+    if group.targets().any(|grade| grade < 0.0) {
+        return f64::NAN;
+    }
     let gain = |grade: f64| libm::exp2(grade) - 1.0;
     let mut best: Vec<f64> = group.targets().map(gain).collect();
     best.sort_unstable_by(|a, b| b.total_cmp(a));

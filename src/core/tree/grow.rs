@@ -97,21 +97,21 @@ impl<'a> FeatureChoice<'a> {
         left_out
     }
 
-    /// Returns the features drawn for a level; those that came into being in this tree are among them.
+    /// Returns the features drawn for a level, in the order in which they were opened; those that came into being in this tree are among them.
     fn level<S: ?Sized>(&self, depth: u32, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureLevel, self.tree << 8 | depth as u64);
         let open = features.open_features();
         let mut drawn = draw(self.params.feature_fraction_level, &random, self.drawn.clone(), &open[..self.first])?;
         drawn.extend_from_slice(&open[self.first..]);
-        drawn.sort_unstable();
         Some(drawn)
     }
 
-    /// Returns those of the level's features that may split a node.
+    /// Returns those of the level's features that may split a node, ascending.
     fn node<S: ?Sized>(&self, level: &Option<Vec<u32>>, node: &GrowingNode, features: &dyn Features<S>) -> Option<Vec<u32>> {
         let random = Random::new(self.params.seed, Purpose::FeatureNode, self.tree << 20 | node.id as u64);
         let allowed = self.interacting(&node.path, level.clone(), features);
-        draw(self.params.feature_fraction_node, &random, allowed, features.open_features())
+        let drawn = draw(self.params.feature_fraction_node, &random, allowed, features.open_features());
+        drawn.map(ascending)
     }
 
     /// Draws the border of each feature that may divide a node, or the nodes of a level, by the node's or the level's numbers.
@@ -178,12 +178,16 @@ impl<'a> FeatureChoice<'a> {
         };
         let mut allowed = among.unwrap_or_else(|| features.open_features().to_vec());
         allowed.retain(|f| features.columns(*f).iter().all(|c| path.contains(c)) || together(features.columns(*f)));
-        allowed.sort_unstable();
         Some(allowed)
     }
 }
 
-/// Draws a share `fraction` of the features, at least one; `None` stands for all.
+fn ascending(mut features: Vec<u32>) -> Vec<u32> {
+    features.sort_unstable();
+    features
+}
+
+/// Draws a share `fraction` of the features, at least one, by their places in a list; `None` stands for all.
 fn draw(fraction: f64, random: &Random, from: Option<Vec<u32>>, all: &[u32]) -> Option<Vec<u32>> {
     if fraction >= 1.0 {
         return from;
@@ -304,7 +308,7 @@ impl<S: GrowSteps + ?Sized> Growth<'_, S> {
                 break;
             }
             self.features.open(self.steps, &self.used, &search)?;
-            let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features);
+            let level = self.choice.interacting(&nodes[0].path, self.choice.level(depth, self.features), self.features).map(ascending);
             let random = random.child(depth as u64);
             let (borders, noise) = (self.choice.borders(random, self.features), self.choice.noise(random, self.features));
             let weights = self.choice.weights(self.features);

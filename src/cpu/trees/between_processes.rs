@@ -2,8 +2,8 @@
 //! others, which add theirs to no others' (a reduce-scatter, as in LightGBM's data-parallel learner; Ke et al., "LightGBM", NeurIPS 2017),
 //! and tells all the best split that it has found. All then know the same.
 
-use super::evaluate_splits::{self, FoundSplit};
-use super::feature_groups::Group;
+use super::evaluate_splits::FoundSplit;
+use super::feature_groups::{Group, TieOrder, group_of, open_groups};
 use super::feature_share::{Merge, Pending, sum_bins};
 use super::shard::Shard;
 use super::{CpuTrees, read, write};
@@ -16,7 +16,7 @@ use taiga_core::tree::split::Sums;
 use taiga_core::tree::steps::Candidate;
 
 /// Numbers that a candidate, sums and a subset of categories are told in.
-const CANDIDATE: usize = 5;
+const CANDIDATE: usize = 6;
 const SUMS: usize = 3;
 const SUBSET: usize = 4;
 
@@ -39,7 +39,9 @@ impl CpuTrees<'_> {
         let lanes = self.tree_context(quantizer).lanes();
         // Kept from level to level: memory that was just taken costs more to touch than these numbers to add.
         let mut room = write(&self.exchanged);
-        for (index, (group, pending)) in self.groups.iter().zip(pending).enumerate().filter(|(_, (g, p))| g.open && !p.is_empty()) {
+        // Not in the order of their numbers, which in each process are by what it had no memory to keep.
+        for index in open_groups(&self.groups).filter(|index| !pending[*index].is_empty()) {
+            let (group, pending) = (&self.groups[index], &pending[index]);
             let merge = Merge { pending, slots: group.used_slots * group.outputs, shards: &shards, quantizer, lanes };
             let numbers = |feature: usize| group.dense[feature].1 * if self.row_counts.any() { 3 } else { 2 };
             let parts = parts(group, pending.len(), numbers);
@@ -76,14 +78,14 @@ impl CpuTrees<'_> {
         if self.of.is_whole() {
             return Ok(found);
         }
-        let told = found.iter().flat_map(split_words).collect();
-        let mut best = vec![None; found.len()];
+        let told = found.iter().flat_map(|found| self.split_words(found)).collect();
+        let (mut best, ties) = (vec![None; found.len()], TieOrder(&self.groups));
         for words in self.tell(told)? {
             if words.len() != SPLIT * found.len() {
                 return Err(garbage());
             }
             for (best, words) in best.iter_mut().zip(words.as_chunks::<SPLIT>().0) {
-                *best = evaluate_splits::best_of(*best, self.split_of(words)?);
+                *best = ties.best_of(*best, self.split_of(words)?);
             }
         }
         Ok(best)
@@ -98,7 +100,7 @@ impl CpuTrees<'_> {
             return Ok(found);
         }
         let words = |(candidate, left): (Candidate, Vec<Sums>)| {
-            candidate_words(&candidate).into_iter().chain(left.iter().flat_map(sums_words)).collect::<Vec<i64>>()
+            self.candidate_words(&candidate).into_iter().chain(left.iter().flat_map(sums_words)).collect::<Vec<i64>>()
         };
         let mut best: Option<(Candidate, Vec<Sums>)> = None;
         for words in self.tell(found.map(words).unwrap_or_default())?.iter().filter(|words| !words.is_empty()) {
@@ -107,7 +109,7 @@ impl CpuTrees<'_> {
             }
             let (candidate, left) = words.split_at(CANDIDATE);
             let candidate = self.candidate_of(candidate)?;
-            if best.as_ref().is_none_or(|(best, _)| evaluate_splits::better(&candidate, best)) {
+            if best.as_ref().is_none_or(|(best, _)| TieOrder(&self.groups).better(&candidate, best)) {
                 best = Some((candidate, left.chunks_exact(SUMS).map(sums_of).collect()));
             }
         }
@@ -147,10 +149,33 @@ impl CpuTrees<'_> {
         Ok(Some(FoundSplit { candidate: self.candidate_of(candidate)?, left: sums_of(left), subset }))
     }
 
+    fn split_words(&self, found: &Option<FoundSplit>) -> [i64; SPLIT] {
+        let mut words = [0; SPLIT];
+        let Some(FoundSplit { candidate, left, subset }) = found else { return words };
+        words[0] = 1 + subset.is_some() as i64;
+        let subset = subset.map_or([0; SUBSET], |subset| subset.words().map(|word| word as i64));
+        for (to, word) in words[1..].iter_mut().zip(self.candidate_words(candidate).into_iter().chain(sums_words(left)).chain(subset)) {
+            *to = word;
+        }
+        words
+    }
+
+    /// Returns a candidate as it is told. Its feature is told by the place of its group and its own one there: numbers of features are by what a
+    /// process had no memory to keep.
+    fn candidate_words(&self, candidate: &Candidate) -> [i64; CANDIDATE] {
+        let (group, inside) = group_of(&self.groups, candidate.feature as usize);
+        let [gain, rank] = [candidate.gain, candidate.rank].map(|x| x.to_bits() as i64);
+        [self.groups[group].place as i64, inside as i64, i64::from(candidate.border), candidate.missing_left as i64, gain, rank]
+    }
+
     /// Reads a candidate, of which everything that is an index is one of this fit.
     fn candidate_of(&self, words: &[i64]) -> Result<Candidate> {
-        let &[feature, border, missing_left, gain, rank] = words else { return Err(garbage()) };
-        let of = usize::try_from(feature).ok().and_then(|feature| self.features.get(feature)).ok_or_else(garbage)?;
+        let &[place, inside, border, missing_left, gain, rank] = words else { return Err(garbage()) };
+        let [place, inside] = [place, inside].map(|index| usize::try_from(index).ok());
+        let group = place.and_then(|place| open_groups(&self.groups).nth(place)).ok_or_else(garbage)?;
+        let end = self.groups.get(group + 1).map_or(self.features.len(), |next| next.first);
+        let feature = inside.and_then(|inside| (self.groups[group].first..end).nth(inside)).ok_or_else(garbage)?;
+        let of = &self.features[feature];
         let (gain, rank) = (f64::from_bits(gain as u64), f64::from_bits(rank as u64));
         if !(0..=of.borders.len() as i64).contains(&border) || gain.is_nan() || rank.is_nan() {
             return Err(garbage());
@@ -195,26 +220,10 @@ fn garbage() -> Error {
     fault("another process tells something that is no split of this fit")
 }
 
-fn candidate_words(candidate: &Candidate) -> [i64; CANDIDATE] {
-    let [gain, rank] = [candidate.gain, candidate.rank].map(|x| x.to_bits() as i64);
-    [i64::from(candidate.feature), i64::from(candidate.border), candidate.missing_left as i64, gain, rank]
-}
-
 fn sums_words(sums: &Sums) -> [i64; SUMS] {
     [sums.gradient, sums.hessian, sums.count]
 }
 
 fn sums_of(words: &[i64]) -> Sums {
     Sums { gradient: words[0], hessian: words[1], count: words[2] }
-}
-
-fn split_words(found: &Option<FoundSplit>) -> [i64; SPLIT] {
-    let mut words = [0; SPLIT];
-    let Some(FoundSplit { candidate, left, subset }) = found else { return words };
-    words[0] = 1 + subset.is_some() as i64;
-    let subset = subset.map_or([0; SUBSET], |subset| subset.words().map(|word| word as i64));
-    for (to, word) in words[1..].iter_mut().zip(candidate_words(candidate).into_iter().chain(sums_words(left)).chain(subset)) {
-        *to = word;
-    }
-    words
 }

@@ -27,13 +27,14 @@ pub struct FoundSplit {
     pub subset: Option<CodeSet>,
 }
 
-/// Returns whether `a` is better than `b`: the one of the larger rank is, which is the gain where there is neither noise nor weights; at a tie the lower
-/// feature, then the lower border, then missing values to the left.
+/// Returns whether `a` is better than `b` of the same group: the one of the larger rank is, which is the gain where there is neither noise nor weights;
+/// at a tie the lower feature, then the lower border, then missing values to the left. Of several groups: see
+/// [`TieOrder`](super::feature_groups::TieOrder).
 pub fn better(a: &Candidate, b: &Candidate) -> bool {
     a.rank > b.rank || (a.rank == b.rank && (a.feature, a.border, !a.missing_left) < (b.feature, b.border, !b.missing_left))
 }
 
-/// Returns the better of two splits.
+/// Returns the better of two splits of the same group.
 pub fn best_of(a: Option<FoundSplit>, b: Option<FoundSplit>) -> Option<FoundSplit> {
     match (a, b) {
         (Some(a), Some(b)) => Some(if better(&b.candidate, &a.candidate) { b } else { a }),

@@ -2,6 +2,7 @@
 //! (statistics of categories and of their combinations). A group has codes, histograms and slots
 //! of its own, so that a tree pays only for the groups that are open in it.
 
+use super::evaluate_splits::{self, FoundSplit};
 use super::feature_share::{FeatureShare, Pending};
 use super::needed::of_histogram;
 use super::{NO_SLOT, write};
@@ -10,7 +11,7 @@ use std::sync::{PoisonError, RwLock};
 use taiga_core::collective::Collective;
 use taiga_core::learners::boosting::layout::StoragePlan;
 use taiga_core::quantize::CodedFeature;
-use taiga_core::tree::steps::{Division, NodeId};
+use taiga_core::tree::steps::{Candidate, Division, NodeId};
 
 /// A group, and the histograms of the tree that grows.
 pub struct Group {
@@ -20,6 +21,8 @@ pub struct Group {
     pub plan: StoragePlan,
     /// Whether its features may split the tree that grows.
     pub open: bool,
+    /// If so, its place among those that may, in the order in which the tree opened them.
+    pub place: usize,
     /// One for each thread of this process, of the features that it searches.
     pub shares: Vec<RwLock<FeatureShare>>,
     /// The features with columns of their own: the column, and how many bins it has.
@@ -43,6 +46,41 @@ pub fn group_of(groups: &[Group], feature: usize) -> (usize, usize) {
     (group, feature - groups[group].first)
 }
 
+/// Returns the open groups in the order in which the tree opened them.
+pub fn open_groups(groups: &[Group]) -> impl Iterator<Item = usize> {
+    (0..groups.len()).map_while(|place| groups.iter().position(|group| group.open && group.place == place))
+}
+
+/// What decides between splits that are equally good: the one of the group that the tree opened first is better, and in a group that of the lower
+/// feature. The numbers of features alone would tell what earlier trees have opened, and when, which a fit that goes on does not know.
+#[derive(Clone, Copy)]
+pub struct TieOrder<'g>(pub &'g [Group]);
+
+impl TieOrder<'_> {
+    /// Returns whether `a` is better than `b`.
+    pub fn better(self, a: &Candidate, b: &Candidate) -> bool {
+        if a.rank != b.rank {
+            return a.rank > b.rank;
+        }
+        let place = |candidate: &Candidate| self.0[group_of(self.0, candidate.feature as usize).0].place;
+        let (of_a, of_b) = (place(a), place(b));
+        of_a < of_b || (of_a == of_b && evaluate_splits::better(a, b))
+    }
+
+    /// Returns the better of two splits.
+    pub fn best_of(self, a: Option<FoundSplit>, b: Option<FoundSplit>) -> Option<FoundSplit> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if self.better(&b.candidate, &a.candidate) { b } else { a }),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Returns the best of several splits.
+    pub fn best(self, found: impl IntoIterator<Item = Candidate>) -> Option<Candidate> {
+        found.into_iter().reduce(|a, b| if self.better(&b, &a) { b } else { a })
+    }
+}
+
 impl Group {
     /// Makes group `index` of features that are numbered from `first` on, shared by so many threads of each process.
     pub fn new(
@@ -62,6 +100,7 @@ impl Group {
         Group {
             first,
             open: index == 0,
+            place: 0,
             shares,
             dense,
             searched_by,

@@ -2,8 +2,8 @@
 
 use super::bins::NodeHistogram;
 use super::evaluate_shared::SharedSearch;
-use super::evaluate_splits::{self, FoundSplit};
-use super::feature_groups::{Group, group_of};
+use super::evaluate_splits::FoundSplit;
+use super::feature_groups::{Group, TieOrder, group_of};
 use super::feature_share::{self, FeatureShare, Merge, Pending};
 use super::presorted::Presorted;
 use super::shard::Shard;
@@ -90,6 +90,12 @@ impl CpuTrees<'_> {
         Ok(move |node: NodeId| packed.get(node as usize).copied().unwrap_or(false))
     }
 
+    /// Returns the best of the splits that threads have found in groups.
+    fn best_split(&self, found: impl Iterator<Item = Option<FoundSplit>>) -> Option<FoundSplit> {
+        let ties = TieOrder(&self.groups);
+        found.fold(None, |a, b| ties.best_of(a, b))
+    }
+
     /// Returns the slots of nodes in a group: the first of each node's.
     fn first_slots(nodes: &[SearchNode], group: &Group) -> Vec<usize> {
         nodes.iter().map(|node| group.slot(node.id) * group.outputs).collect()
@@ -104,7 +110,7 @@ impl CpuTrees<'_> {
             let slots = Self::first_slots(nodes, group);
             SharedSearch { merge, nodes, slots: &slots, features, rules, tree }.find_splits(share)
         })?;
-        self.best_of_all((0..nodes.len()).map(|i| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of)).collect())
+        self.best_of_all((0..nodes.len()).map(|i| self.best_split(found.iter().map(|f| f[i]))).collect())
     }
 
     /// Finds the one split of a level of such a tree.
@@ -116,8 +122,9 @@ impl CpuTrees<'_> {
             let slots = Self::first_slots(nodes, group);
             SharedSearch { merge, nodes, slots: &slots, features, rules, tree }.find_level_split(share)
         })?;
-        let best = found.into_iter().flatten().reduce(|a, b| if evaluate_splits::better(&b, &a) { b } else { a });
-        let Some(candidate) = best else { return self.best_level_of_all(None, nodes.len()) };
+        let Some(candidate) = TieOrder(&self.groups).best(found.into_iter().flatten()) else {
+            return self.best_level_of_all(None, nodes.len());
+        };
         let (index, _) = group_of(&self.groups, candidate.feature as usize);
         let group = &self.groups[index];
         let slots = Self::first_slots(nodes, group);
@@ -187,7 +194,8 @@ impl GrowSteps for CpuTrees<'_> {
     fn find_splits(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Vec<Option<(Candidate, Sums)>>> {
         if self.searches_sorted_rows(nodes) {
             let found = self.pool.step(|t| write(&self.shards[t]).find_splits(nodes, rules, &self.groups, &self.features));
-            let best = found.into_iter().reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| evaluate_splits::best_of(a, b)).collect());
+            let ties = TieOrder(&self.groups);
+            let best = found.into_iter().reduce(|a, b| a.into_iter().zip(b).map(|(a, b)| ties.best_of(a, b)).collect());
             // No subsets of categories are among them.
             return Ok(best.into_iter().flatten().map(|found| found.map(|f| (f.candidate, f.left))).collect());
         }
@@ -202,8 +210,7 @@ impl GrowSteps for CpuTrees<'_> {
             let places = places(nodes, group, share.group, &shard, &statistics);
             share.find_splits(merge, nodes, &places, &self.features, rules)
         })?;
-        let best = |i: usize| found.iter().map(|f| f[i]).fold(None, evaluate_splits::best_of);
-        let found = self.best_of_all((0..nodes.len()).map(best).collect())?;
+        let found = self.best_of_all((0..nodes.len()).map(|i| self.best_split(found.iter().map(|f| f[i]))).collect())?;
         drop(shard);
         Ok(self.kept(found))
     }
@@ -211,7 +218,8 @@ impl GrowSteps for CpuTrees<'_> {
     fn find_level_split(&mut self, nodes: &[SearchNode], rules: &SplitRules) -> Result<Option<(Candidate, Vec<Sums>)>> {
         if self.searches_sorted_rows(nodes) {
             let found = self.pool.step(|t| write(&self.shards[t]).find_level_split(nodes, rules, &self.groups, &self.features));
-            return Ok(found.into_iter().flatten().reduce(|a, b| if evaluate_splits::better(&b.0, &a.0) { b } else { a }));
+            let ties = TieOrder(&self.groups);
+            return Ok(found.into_iter().flatten().reduce(|a, b| if ties.better(&b.0, &a.0) { b } else { a }));
         }
         if self.shared.is_some() {
             return self.find_shared_level_split(nodes, rules);
@@ -223,11 +231,7 @@ impl GrowSteps for CpuTrees<'_> {
             let places = places(nodes, group, share.group, &shard, &statistics);
             share.find_level_split(merge, nodes, &places, &self.features, rules)
         })?;
-        let best = found
-            .into_iter()
-            .flatten()
-            .fold(None, |a: Option<Candidate>, b| Some(a.map_or(b, |a| if evaluate_splits::better(&b, &a) { b } else { a })));
-        let best = best.map(|candidate| {
+        let best = TieOrder(&self.groups).best(found.into_iter().flatten()).map(|candidate| {
             let feature = &self.features[candidate.feature as usize];
             let (index, _) = group_of(&self.groups, candidate.feature as usize);
             let group = &self.groups[index];

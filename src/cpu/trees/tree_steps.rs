@@ -201,7 +201,9 @@ impl GroupSteps for CpuTrees<'_> {
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
         let sorted = self.presorted_search().is_some();
         let summed: Vec<NodeId> = nodes.iter().copied().filter(|n| sorted || self.groups[0].slot(*n) != NO_SLOT).collect();
+        let place = self.groups.iter().filter(|g| g.open).count();
         self.groups[group].reset(true);
+        self.groups[group].place = place;
         self.groups[group].take_slots(&mut self.spare_slots);
         self.make_lists()?;
         let context = self.tree_context(self.quantizer()?);
@@ -292,7 +294,9 @@ impl TreeSteps for CpuTrees<'_> {
         self.quantizer = Some(quantizer);
         let sorted = read(&self.shards[0]).presorted_search(&self.tree_context(self.quantizer()?));
         for (g, group) in self.groups.iter_mut().enumerate() {
-            group.reset(g == 0 || groups.contains(&g));
+            let place = if g == 0 { Some(0) } else { groups.iter().position(|other| *other == g).map(|place| place + 1) };
+            group.reset(place.is_some());
+            group.place = place.unwrap_or(0);
             if !group.open {
                 group.give_up_slots(&mut self.spare_slots);
             }

@@ -80,7 +80,7 @@ impl CudaTrees<'_> {
     /// Uploads what is to be searched in group after group: the nodes of each open group follow one
     /// another, since a node's histogram is in another state in each. Gives the group's numbers.
     pub(crate) fn list_items(&mut self, nodes: &[SearchNode]) -> Result<Vec<usize>> {
-        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open && self.groups[*g].features > 0).collect();
+        let open: Vec<usize> = self.open_groups().into_iter().filter(|g| self.groups[*g].features > 0).collect();
         let words = self.features.len().div_ceil(32);
         let mut allowed: Vec<u32> = vec![];
         let mut last: Option<(&Vec<u32>, u32)> = None;

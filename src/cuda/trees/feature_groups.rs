@@ -45,6 +45,8 @@ pub struct FeatureGroup {
     /// Whether a feature is of categories.
     pub categories: bool,
     pub open: bool,
+    /// If so, its place among those that are, in the order in which the tree opened them.
+    pub place: usize,
     /// `[block][row][32]`
     codes: Option<Buffer<u8>>,
     histograms: Option<Buffer<i64>>,
@@ -217,6 +219,7 @@ impl FeatureGroup {
             categories: features.iter().any(|f| f.categories),
             first_bins: column_bins.first().copied().unwrap_or(1),
             open: false,
+            place: 0,
             codes: Some(codes),
             histograms: Some(histograms),
             slot_size,

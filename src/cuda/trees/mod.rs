@@ -292,9 +292,17 @@ impl<'a> CudaTrees<'a> {
         self.quantizer.as_ref().ok_or_else(|| Error::Data("a step of a tree that was not begun".into()))
     }
 
-    /// Writes the numbers of the open features, in order.
+    /// Returns the groups that are open, in the order in which the tree opened them: at a tie the split of the first one is better. Their
+    /// numbers would tell what earlier trees have opened, and when, which a fit that goes on and another process of this fit do not know.
+    fn open_groups(&self) -> Vec<usize> {
+        let mut open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
+        open.sort_by_key(|g| self.groups[*g].place);
+        open
+    }
+
+    /// Writes the numbers of the open features, in the order of their groups.
     fn list_columns(&mut self) -> Result<()> {
-        let open = self.groups.iter().filter(|g| g.open);
+        let open = self.open_groups().into_iter().map(|g| &self.groups[g]);
         let numbers: Vec<u32> = open.flat_map(|g| (g.first..g.first + g.features).map(|f| f as u32)).collect();
         self.columns = numbers.len();
         self.numbers.reserve(&self.queue, "features", numbers.len())?;
@@ -411,7 +419,9 @@ impl GroupSteps for CudaTrees<'_> {
     }
 
     fn open_group(&mut self, group: GroupId, nodes: &[NodeId]) -> Result<()> {
+        let place = self.groups.iter().filter(|g| g.open).count();
         self.groups[group].open = true;
+        self.groups[group].place = place;
         self.list_columns()?;
         self.sum_in_group(group, nodes)
     }
@@ -446,7 +456,9 @@ impl TreeSteps for CudaTrees<'_> {
     fn begin_tree(&mut self, &TreeRequest { loss, tree, output, shared, groups, plan, .. }: &TreeRequest<'_>) -> Result<Begun> {
         (self.output, self.tree) = (output, tree);
         for (g, group) in self.groups.iter_mut().enumerate() {
-            group.reset(g == 0 || groups.contains(&g));
+            let place = if g == 0 { Some(0) } else { groups.iter().position(|other| *other == g).map(|place| place + 1) };
+            group.reset(place.is_some());
+            group.place = place.unwrap_or(0);
         }
         self.list_columns()?;
         if let Some(rules) = shared {

@@ -33,7 +33,7 @@ impl CudaTrees<'_> {
     pub(crate) fn partition_nodes(&mut self, divisions: &[Division]) -> Result<()> {
         let Some(last) = divisions.iter().map(|d| d.left.max(d.right)).max() else { return Ok(()) };
         let planes = self.planes(self.quantizer()?);
-        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
+        let open = self.open_groups();
         let first = divisions.iter().map(|d| d.left.min(d.right)).min().unwrap_or(last);
         let mut nodes = vec![NodeRows { parent: -1, ..NodeRows::default() }; (last - first + 1) as usize];
         let mut jobs = Vec::with_capacity(divisions.len());

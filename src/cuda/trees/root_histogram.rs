@@ -40,8 +40,7 @@ impl CudaTrees<'_> {
             let output = self.output;
             self.data.round(&self.queue, &self.kernels, loss, (self.tree, output), hessians, self.lists[0].address, &self.work.nodes)?;
         }
-        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
-        for g in open {
+        for g in self.open_groups() {
             let otherwise = self.groups[g].keep(&self.queue, quantizer.wide == 0)?;
             if otherwise || (fused && quantizer.wide != 0 && g == 0) {
                 self.groups[g].zero(&self.queue, 0..1)?;

@@ -151,8 +151,7 @@ impl CudaTrees<'_> {
         let unit = drawn_unit && loss.constant_hessian() && !self.weighted;
         self.find_shared_quantizers(loss, rules, unit)?;
         self.round_shared(loss)?;
-        let open: Vec<usize> = (0..self.groups.len()).filter(|g| self.groups[*g].open).collect();
-        for g in open {
+        for g in self.open_groups() {
             // Groups of statistics have room for one histogram at first.
             self.groups[g].reserve(&self.queue, 1, 0)?;
             self.groups[g].zero(&self.queue, 0..1)?;

@@ -104,8 +104,8 @@ pub struct TemporalBins {
 
 impl TemporalBins {
     /// By `given` (all edges where `all`, else the outer ones), or from the smallest to the largest value: `params.bins` of them, each
-    /// edge moved up to the next whole unit, so that a value lies where it would without.
-    pub fn new(params: &AxisParams, given: Option<Vec<i64>>, all: bool, extremes: Option<MinMax>) -> Self {
+    /// edge moved up to the next whole unit, so that a value lies where it would without. No edge lies beyond what the column's type holds.
+    pub fn new(dtype: &DataType, params: &AxisParams, given: Option<Vec<i64>>, all: bool, extremes: Option<MinMax>) -> Self {
         let given = match given {
             Some(edges) if all => return TemporalBins { edges, per_unit: None },
             Some(outer) => Some((outer[0], outer[1])),
@@ -114,7 +114,12 @@ impl TemporalBins {
         let integer = |x: ColumnValue| if let ColumnValue::Integer(x) = x { x as i64 } else { 0 };
         let (mut first, mut last) = given.or(extremes.map(|f| (integer(f.min), integer(f.max)))).unwrap_or((0, 1));
         if first == last {
-            (first, last) = (first.saturating_sub(1), last.saturating_add(1));
+            let (least, most) = match dtype {
+                DataType::Date => (i64::from(i32::MIN), i64::from(i32::MAX)),
+                DataType::Time => (0, 86_400_000_000_000 - 1),
+                _ => (i64::MIN, i64::MAX),
+            };
+            (first, last) = (first.saturating_sub(1).max(least), last.saturating_add(1).min(most));
         }
         let bins = params.bins.map_or(DEFAULT_BINS, |bins| bins as usize);
         let span = last as i128 - first as i128;

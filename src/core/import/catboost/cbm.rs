@@ -275,6 +275,7 @@ fn features(trees: &Table<'_>) -> Result<(FeaturesInfo, Vec<SplitIn>)> {
         });
     }
     let (text_features, embedding_features) = (vec![], vec![]);
+    let cat_features_hash = Some(cat_features_hash);
     Ok((FeaturesInfo { float_features, categorical_features, cat_features_hash, ctrs, text_features, embedding_features }, bins))
 }
 

@@ -2,8 +2,8 @@
 
 use super::walks::{self, LevelWalk, SortedGroup};
 use super::{Presorted, SortedLists, SortedOrder, SortedRows};
-use crate::trees::evaluate_splits::{FoundSplit, LevelBest, best_of, better};
-use crate::trees::feature_groups::{Group, group_of};
+use crate::trees::evaluate_splits::{FoundSplit, LevelBest};
+use crate::trees::feature_groups::{Group, TieOrder, group_of, open_groups};
 use crate::trees::gradient_quantizer::Plane;
 use crate::trees::histogram::{expand, unpack};
 use crate::trees::shard::{NodeRows, Shard, ShardGroup, TreeContext};
@@ -105,16 +105,23 @@ impl Shard {
             // A table of few rows is one batch.
             slots.lay_out(nodes, |i| self.small_node(nodes[i].id), &self.first_plane, rules);
         }
-        let mut found = vec![None; nodes.len()];
-        for (group, _) in self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open) {
-            if let Some(sorted) = group.sorted_lists() {
-                let of_group = sorted.find_splits(nodes, &self.nodes, rules);
-                found.iter_mut().zip(of_group).for_each(|(best, other)| *best = best_of(*best, other));
+        let (mut found, ties) = (vec![], TieOrder(groups));
+        for group in open_groups(groups) {
+            let group = &mut self.groups[group];
+            let of_group = if let Some(sorted) = group.sorted_lists() {
+                sorted.find_splits(nodes, &self.nodes, rules)
             } else if let Some(group) = group.walked(features) {
-                walks::find_splits(group, &mut slots, nodes, rules, &mut found);
-            }
+                walks::find_splits(group, &mut slots, nodes, rules)
+            } else {
+                continue;
+            };
+            found = match found.is_empty() {
+                true => of_group,
+                false => found.into_iter().zip(of_group).map(|(best, other)| ties.best_of(best, other)).collect(),
+            };
         }
         self.slots = slots;
+        found.resize(nodes.len(), None);
         found
     }
 
@@ -132,7 +139,7 @@ impl Shard {
         let places = &self.nodes;
         let open = self.groups.iter_mut().zip(groups).filter(|(_, g)| g.open).filter_map(|(s, _)| s.sorted_lists());
         let found = open.filter_map(|sorted| sorted.find_level_split(nodes, places, features, rules));
-        let candidate = found.reduce(|a, b| if better(&b, &a) { b } else { a })?;
+        let candidate = TieOrder(groups).best(found)?;
         let (group, _) = group_of(groups, candidate.feature as usize);
         let sorted = self.groups[group].sorted_lists()?;
         Some((candidate, nodes.iter().map(|n| sorted.left_sums(places[n.id as usize], &candidate)).collect()))
@@ -150,15 +157,15 @@ impl Shard {
         // A table of few rows is one batch.
         slots.lay_out(nodes, |i| self.small_node(nodes[i].id), &self.first_plane, rules);
         LevelWalk::lay_out(&mut slots, nodes, rules);
-        let parents = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited));
-        let mut best = LevelBest::new(nodes, parents.sum(), rules);
-        for (group, _) in self.groups.iter().zip(groups).filter(|(_, g)| g.open) {
-            if let Some(group) = group.walked(features) {
-                walks::find_level_split(group, &mut slots, nodes, rules, &mut best);
-            }
-        }
+        let parents: f64 = nodes.iter().map(|n| rules.node_score(n.sums, &n.inherited)).sum();
+        let of_group = |group: usize| {
+            let mut best = LevelBest::new(nodes, parents, rules);
+            walks::find_level_split(self.groups[group].walked(features)?, &mut slots, nodes, rules, &mut best);
+            best.candidate
+        };
+        let found = TieOrder(groups).best(open_groups(groups).filter_map(of_group));
         self.slots = slots;
-        let candidate = best.candidate?;
+        let candidate = found?;
         let group = self.groups[group_of(groups, candidate.feature as usize).0].walked(features)?;
         let left = |n: &SearchNode| group.sorted.left_sums(group, self.small_node(n.id), &self.first_plane, &candidate);
         Some((candidate, nodes.iter().map(left).collect()))

@@ -25,15 +25,11 @@ impl SortedOrder {
     }
 }
 
-/// Finds the best split of each node, whose rows are laid out in `slots`, among those in `found` and those of a group's features.
+/// Finds the best split of each node, whose rows are laid out in `slots`, among those of a group's features; none that is worth less than what was
+/// found in a group before.
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512dq+avx512vl+bmi1+bmi2", "x86_64+avx2+bmi1+bmi2"))]
-pub fn find_splits<'a>(
-    group: SortedGroup<'a>,
-    slots: &mut NodeSlots,
-    nodes: &[SearchNode],
-    rules: &SplitRules,
-    found: &mut [Option<FoundSplit>],
-) {
+pub fn find_splits<'a>(group: SortedGroup<'a>, slots: &mut NodeSlots, nodes: &[SearchNode], rules: &SplitRules) -> Vec<Option<FoundSplit>> {
+    let mut found = vec![None; nodes.len()];
     let sorted = group.sorted;
     let allowed = allowed_anywhere(nodes, sorted);
     for f in (0..sorted.own.len()).filter(|f| allowed.as_ref().is_none_or(|allowed| allowed[*f])) {
@@ -45,13 +41,14 @@ pub fn find_splits<'a>(
             score::<false>(sorted, f, slots, nodes, rules);
             // At a tie with missing values on the left a lower border is better.
             if if missing_left { any_gains::<false>(slots) } else { any_gains::<true>(slots) } {
-                take(group, f, missing_left, slots, nodes, rules, found);
+                take(group, f, missing_left, slots, nodes, rules, &mut found);
             }
             if !missing_left {
                 slots.clear_aside();
             }
         }
     }
+    found
 }
 
 /// What a candidate scores that would leave a child too small.
