@@ -208,3 +208,64 @@ def test_names_that_can_not_be_are_told(table: pl.DataFrame) -> None:
             model.to_sql("duckdb", wrong)
     with pytest.raises(TypeError, match=r"to_sql: table: None is not a table's name"):
         model.to_sql("duckdb", cast("Any", None))
+
+
+@pytest.mark.parametrize("columns", [None, {"b": "1e0"}], ids=["plain", "computed"])
+@pytest.mark.parametrize("name", ["people", "main.people"])
+@pytest.mark.parametrize("dialect", ["sqlite", "duckdb"])
+def test_columns_that_the_table_lacks_are_errors(
+    dialect: str, name: str, columns: dict[str, str] | None, table: pl.DataFrame
+) -> None:
+    """Proves that the database tells of them, of those to keep too: to SQLite `"a"` alone is a text."""
+    model = table.taiga.fit_gbdt("y", "a", "b", rounds=3)
+    connection: Any = sqlite3.connect(":memory:") if dialect == "sqlite" else duckdb.connect()
+    connection.execute("CREATE TABLE people (b DOUBLE)")
+    with pytest.raises(
+        (sqlite3.Error, duckdb.Error), match=r"no such column: \w+\.a|does not have a column named \"a\""
+    ):
+        connection.execute(model.to_sql(dialect, name, columns=columns))
+    connection.execute("ALTER TABLE people ADD COLUMN a DOUBLE")
+    assert connection.execute(model.to_sql(dialect, name, columns=columns, keep="a")).fetchall() == []
+    with pytest.raises(
+        (sqlite3.Error, duckdb.Error), match=r"no such column: \w+\.c|does not have a column named \"c\""
+    ):
+        connection.execute(model.to_sql(dialect, name, columns=columns, keep=["a", "c"]))
+
+
+def test_what_is_computed_may_name_the_table(table: pl.DataFrame) -> None:
+    """Proves that `columns` may ask for the table's columns by its name, and that names need not be plain."""
+    model = table.taiga.fit_gbdt("y", "a", "b", rounds=3)
+    for dialect, run in RUN.items():
+        found = run(model.to_sql(dialect, '"the rows"', columns={"a": '"the rows"."a"'}), table.select("a", "b"))
+        prediction = found["prediction"].cast(pl.Float64)
+        assert np.abs(prediction.to_numpy() - model.predict(table).to_numpy()).max() < 1e-13, dialect
+    # A table and a column of one name.
+    connection = duckdb.connect()
+    connection.register("rows", table.select("a", "b").to_arrow())
+    connection.execute("CREATE TABLE a AS SELECT * FROM rows")
+    found = connection.sql(model.to_sql("duckdb", "main.a")).pl()["prediction"]
+    assert np.abs(found.to_numpy() - model.predict(table).to_numpy()).max() < 1e-13
+
+
+def test_names_that_differ_in_case_alone(table: pl.DataFrame) -> None:
+    """Proves that they are an error where they are one column, and right where they are two."""
+    frame = table.select("y", "a", A="b")
+    model = frame.taiga.fit_gbdt("y", "a", "A", rounds=5)
+    for dialect in ("duckdb", "sqlite", "bigquery", "mysql", "tsql"):
+        with pytest.raises(
+            ValueError, match=rf"to_sql: columns: `a` and `A` differ in case alone, and are one.* {dialect}"
+        ):
+            model.to_sql(dialect, "t")
+        with pytest.raises(ValueError, match=r"to_sql: keep: `x` and `X` differ in case alone"):
+            model.to_sql(dialect, "t", columns={"A": "1"}, keep=["x", "X"])
+        with pytest.raises(ValueError, match=r"to_sql: keep: `Prediction` is what a column of the statement is called"):
+            model.to_sql(dialect, "t", columns={"A": "1"}, keep="Prediction")
+        assert model.to_sql(dialect, "t", columns={"A": "1"}, keep=["x", "a"])
+    assert model.to_sql("postgres", "t", keep=["x", "X", "Prediction"])
+    if "postgres" in RUN:
+        check(model, frame, "postgres")
+    # Of other letters than ASCII's there are two.
+    frame = table.select("y", pl.col("a").alias("ü"), pl.col("b").alias("Ü"))
+    model = frame.taiga.fit_gbdt("y", "ü", "Ü", rounds=5)
+    for dialect in RUN:
+        check(model, frame, dialect)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+import catboost
 import datafusion
 import duckdb
 import numpy as np
@@ -151,3 +152,153 @@ def test_batches_of_any_size(models: dict[str, tg.Model], table: pl.DataFrame) -
     ours: Any = pl.from_arrow(joined)
     assert np.array_equal(np.sort(frame["p"]), np.sort(models["symmetric"].predict(ours)))
     assert context.sql("SELECT m(a, b) AS p FROM t WHERE a > 1e9").to_arrow_table().num_rows == 0
+
+
+@pytest.fixture(scope="module")
+def typed() -> pl.DataFrame:
+    """A column of each type, all of which the target follows."""
+    row = pl.int_range(400)
+    return pl.select(
+        seen=pl.datetime(2024, 1, 1, time_zone="UTC") + pl.duration(hours=row),
+        x=row % 31,
+        flag=row % 2 == 0,
+        code=row % 5,
+        word=(row % 3).cast(pl.String),
+    ).with_columns(
+        day=pl.col("seen").dt.date(),
+        time=pl.col("seen").dt.time(),
+        y=(pl.col("seen").dt.hour() + pl.col("x") + pl.col("flag") * 3 + pl.col("code") ** 2).cast(pl.Float64),
+    )
+
+
+def both_forms(model: tg.Model, rows: pl.DataFrame, column: str, expression: str) -> list[Any]:
+    """The predictions, by the functions of tables and of rows, where a column of the table is a SQL expression.
+
+    The session's zone is five hours from UTC. An error is the text of it.
+    """
+    connection = duckdb.connect(config={"threads": 1})
+    connection.execute("SET TimeZone = 'America/New_York'")
+    connection.register("arrow", rows.with_row_index("row").to_arrow())
+    connection.execute("CREATE TABLE t AS SELECT * FROM arrow")
+    connection.execute(f"CREATE TABLE u AS SELECT * REPLACE ({expression} AS {column}) FROM t")
+    tg.duckdb.register(connection, "m", model)
+    found: list[Any] = []
+    for query in (
+        "SELECT prediction FROM m('u') ORDER BY row",
+        f"SELECT m({', '.join(model.features)}) FROM u ORDER BY row",
+    ):
+        try:
+            found.append(connection.sql(query).pl().to_series().to_list())
+        except duckdb.Error as error:
+            found.append(str(error))
+    return found
+
+
+TAKEN = [
+    ("seen", "seen"),
+    ("seen", "seen AT TIME ZONE 'UTC'"),
+    ("seen", "(seen AT TIME ZONE 'UTC')::TIMESTAMP_S"),
+    ("seen", "(seen AT TIME ZONE 'UTC')::TIMESTAMP_MS"),
+    ("seen", "(seen AT TIME ZONE 'UTC')::TIMESTAMP_NS"),
+    ("x", "x::DOUBLE"),
+    ("x", "x::UTINYINT"),
+    ("x", "x::HUGEINT"),
+    ("x", "x::DECIMAL(9, 3)"),
+    ("flag", "flag::INTEGER"),
+    ("code", "code::TINYINT"),
+    ("code", "code::UBIGINT"),
+    ("word", "word::ENUM('0', '1', '2')"),
+]
+
+
+@pytest.mark.parametrize(("column", "expression"), TAKEN)
+def test_duckdb_takes_what_tells_the_same(column: str, expression: str, typed: pl.DataFrame) -> None:
+    """Proves that both forms give what `tg.predict` does: by instants, whatever the session's zone."""
+    features = ["seen", "x", "flag", "code", "word", "day", "time"]
+    model = typed.taiga.fit_gbdt("y", features, rounds=30, learning_rate=0.3, categorical=["code", "word"])
+    assert both_forms(model, typed, column, expression) == [model.predict(typed).to_list()] * 2
+
+
+REFUSED = [
+    ("seen", "epoch_us(seen)", "column `seen`: its type is int64; the model was fitted on datetime"),
+    ("seen", "seen::VARCHAR", "column `seen`: its type is string; the model was fitted on datetime"),
+    ("x", "x::VARCHAR", "column `x`: its type is string; the model was fitted on numeric"),
+    ("x", "seen", "column `x`: its type is timestamp"),
+    ("code", "code + 0.5::DOUBLE", "column `code`: its type is double; the model was fitted on categorical integers"),
+    ("code", "code::VARCHAR", "column `code`: its type is string; the model was fitted on categorical integers"),
+    ("code", "code > 2", "column `code`: its type is bool; the model was fitted on categorical integers"),
+    ("word", "word::INTEGER", "No function matches"),
+    ("day", "seen", "No function matches"),
+    ("day", "seen AT TIME ZONE 'UTC'", "No function matches"),
+    ("time", "seen", "column `time`: its type is timestamp"),
+]
+
+
+@pytest.mark.parametrize(("column", "expression", "told"), REFUSED)
+def test_duckdb_refuses_what_predict_refuses(column: str, expression: str, told: str, typed: pl.DataFrame) -> None:
+    """Proves that neither form casts what would lose something, or is of another kind."""
+    categorical = [column] if column in ("code", "word") else []
+    model = typed.taiga.fit_gbdt("y", column, rounds=2, categorical=categorical)
+    for found in both_forms(model, typed, column, expression):
+        assert told in found
+
+
+def test_duckdb_keeps_the_unit_of_time(typed: pl.DataFrame) -> None:
+    """Proves that ticks which a model's unit has no place for are an error, and others not."""
+    frame = typed.with_columns(pl.col("seen").cast(pl.Datetime("ms", "UTC")))
+    model = frame.taiga.fit_gbdt("y", "seen", rounds=5)
+    assert both_forms(model, typed, "seen", "seen") == [model.predict(frame).to_list()] * 2
+    for found in both_forms(model, typed, "seen", "seen + INTERVAL 1 MICROSECOND"):
+        assert "would lose data" in found
+
+
+def test_duckdb_reads_categories_known_by_a_hash() -> None:
+    """Proves that text, integers and Booleans are as CatBoost reads them, in both forms."""
+    row = np.arange(300)
+    words = np.array([[str(i % 7), str(i % 2)] for i in row], dtype=object)
+    fitted = catboost.CatBoostRegressor(
+        iterations=5, cat_features=[0, 1], verbose=0, thread_count=1, allow_writing_files=False
+    ).fit(words, row % 14)
+    model = tg.import_model(fitted, features=["k", "b"])
+    rows = pl.DataFrame({"k": row % 7, "b": row % 2 == 1})
+    wanted = model.predict(rows).to_list()
+    assert wanted == model.predict(rows.select(pl.col("k").cast(pl.String), pl.col("b").cast(pl.Int64))).to_list()
+    for expression in ("k", "k::TINYINT", "k::VARCHAR"):
+        assert both_forms(model, rows, "k", expression) == [wanted] * 2
+    assert "column `k`: its type is double" in both_forms(model, rows, "k", "k::DOUBLE")[0]
+
+
+@pytest.mark.parametrize("name", ["prediction", "Prediction", "PREDICTION"])
+def test_duckdb_has_one_column_of_predictions(name: str, typed: pl.DataFrame) -> None:
+    """Proves that a table with such a column is an error, whatever is asked for, and none without it."""
+    model = typed.taiga.fit_gbdt("y", "x", rounds=3)
+    connection = duckdb.connect()
+    connection.register("arrow", typed.to_arrow())
+    connection.execute(f"CREATE TABLE t AS SELECT *, 1 AS {name} FROM arrow")
+    tg.duckdb.register(connection, "m", model)
+    told = f"the table has a column `{name}` already: SELECT the others, or rename it"
+    for query in ("SELECT prediction FROM m('t')", "SELECT x FROM m('t')", "FROM m('t') LIMIT 0"):
+        with pytest.raises(duckdb.Error, match=told):
+            connection.sql(query).fetchall()
+    others = "WITH u AS (SELECT * EXCLUDE (prediction), 2 AS predictions FROM t) "
+    found = connection.sql(f"{others} SELECT * FROM m(u)")
+    assert found.columns == [*typed.columns, "predictions", "prediction"]
+    assert found.pl()["prediction"].equals(model.predict(typed), check_names=False)
+    # A model that reads it has its function of rows.
+    reads = typed.rename({"x": name}).taiga.fit_gbdt("y", name, rounds=3)
+    tg.duckdb.register(connection, "r", reads)
+    with pytest.raises(duckdb.Error, match=f"a column `{name}` already: the model reads it, so call the function of"):
+        connection.sql("SELECT prediction FROM r('t')").fetchall()
+    one = reads.predict(pl.DataFrame({name: [1]}))[0]
+    assert connection.sql("SELECT DISTINCT r(prediction) FROM t").fetchall() == [(one,)]
+
+
+def test_duckdb_can_not_tell_names_by_case(typed: pl.DataFrame) -> None:
+    """Proves that two columns which are one to DuckDB are an error, and others that look alike are not."""
+    frame = typed.select("y", "x", X=pl.col("code"))
+    model = frame.taiga.fit_gbdt("y", "x", "X", rounds=5)
+    with pytest.raises(ValueError, match=r"duckdb.register: columns `x` and `X` differ in case alone"):
+        tg.duckdb.register(duckdb.connect(), "m", model)
+    frame = frame.rename({"x": "ü", "X": "Ü"})
+    model = frame.taiga.fit_gbdt("y", "ü", "Ü", rounds=5)
+    assert in_duckdb(model, frame).equals(model.predict(frame))

@@ -674,3 +674,106 @@ def test_there_are_three_hundred_models() -> None:
             len(XGBOOST) * len(SHAPES) * 2 + len(LIGHTGBM) * len(STYLES) * 2 + len(CATBOOST) * 6 + len(FORESTS) * 6
         )
     assert compared >= 300
+
+
+WRONG: list[tuple[dict[str, Any], Any, str]] = [
+    ({"target": 1}, TypeError, "`target` is a text, not 1"),
+    ({"features": 5}, TypeError, "`features` takes lists, not 5"),
+    ({"classes": 5}, TypeError, "`classes` takes lists, not 5"),
+    ({"classes": [None, "a"]}, TypeError, "`classes` are text, numbers or Booleans, and None is none"),
+    ({"classes": [math.nan, 1.0]}, ValueError, "`classes` are finite, and nan is not"),
+    ({"classes": [2**63, 1]}, ValueError, f"`classes` are integers of 64 bits, and {2**63} is none"),
+    ({"classes": [1, "a"]}, ValueError, "`classes` are of one kind, and 1 and 'a' are of two"),
+    ({"classes": [True, 0]}, ValueError, "`classes` are of one kind, and True and 0 are of two"),
+    ({"classes": np.array(["2024-01-01"], "datetime64[D]")}, TypeError, "`classes` are text, .*2024, 1, 1.* is none"),
+    ({"categories": [1]}, TypeError, r"`categories` are lists by column, \{'job': \['cook', …\]\}, not \[1\]"),
+    ({"categories": {"k": 5}}, TypeError, "column `k`: `categories` takes lists, not 5"),
+    ({"categories": {"k": "ab"}}, TypeError, "column `k`: `categories` takes lists, not the text 'ab'"),
+    ({"categories": {"k": ["a", None]}}, TypeError, "column `k`: `categories` are text, .*, and None is none"),
+    ({"categories": {"k": ["a", math.nan]}}, ValueError, "column `k`: `categories` are finite, and nan is not"),
+    ({"categories": {"k": [math.inf]}}, ValueError, "column `k`: `categories` are finite, and inf is not"),
+    ({"categories": {"k": [b"a"]}}, TypeError, "column `k`: `categories` are text, .*, and b'a' is none"),
+    ({"categories": {"k": [["a"]]}}, TypeError, r"column `k`: `categories` are text, .*, and \['a'\] is none"),
+    (
+        {"categories": {"k": np.array([["a"]])}},
+        TypeError,
+        r"column `k`: `categories` are text, .*array\(\['a'\].* is none",
+    ),
+    ({"categories": {"k": np.array(["2024-01-01"], "datetime64[D]")}}, TypeError, "column `k`: .*2024, 1, 1.* is none"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "kind", "text"), WRONG)
+def test_what_is_told_is_checked(wrong: dict[str, Any], kind: Any, text: str) -> None:
+    """Proves that an error names the parameter, the column and what was given."""
+    x, targets = table(1, missing=False)
+    rows = lightgbm.Dataset(x, targets["two"], feature_name=NUMBERS)
+    booster = lightgbm.train({"verbose": -1, "objective": "binary", "num_threads": 1}, rows, 2)
+    with pytest.raises(kind, match=f"^import_model: {text}"):
+        tg.import_model(booster, **wrong)
+
+
+def test_too_few_categories_are_an_error() -> None:
+    """Proves that a list which lacks categories that the trees ask about is no silent change of their answers."""
+    rng = np.random.default_rng(0)
+    c = rng.integers(0, 5, 400)
+    y = np.isin(c, [2, 4]) * 1.0
+    params: dict[str, Any] = {"verbose": -1, "min_data_per_group": 1, "cat_smooth": 0, "max_cat_to_onehot": 1}
+    booster = lightgbm.train(params, lightgbm.Dataset(c[:, None].astype(float), y, categorical_feature=[0]), 20)
+    names = ["red", "green", "blue", "black", "white"]
+    model = tg.import_model(booster, categories={"Column_0": names})
+    found = model.predict(pl.DataFrame({"Column_0": names})).to_numpy()
+    assert_equal(found, booster.predict(np.arange(5.0)[:, None]), 1e-12)
+    for count in (0, 3):
+        with pytest.raises(
+            ValueError, match=f"`Column_0`: splits ask about its category number 4.*and {count} are given"
+        ):
+            tg.import_model(booster, categories={"Column_0": names[:count]})
+    more = tg.import_model(booster, categories={"Column_0": [*names, "grey"]})
+    assert more.predict(pl.DataFrame({"Column_0": names})).to_list() == found.tolist()
+
+
+LOSSES: dict[str, tuple[dict[str, Any], str, float]] = {
+    "quantile": ({"objective": "quantile", "alpha": 0.9}, "alpha", 0.9),
+    "huber": ({"objective": "huber", "alpha": 3.0}, "huber_delta", 3.0),
+    "tweedie": ({"objective": "tweedie", "tweedie_variance_power": 1.2}, "tweedie_power", 1.2),
+}
+LOSSES_OF_CATBOOST: dict[str, tuple[str, str, float]] = {
+    "quantile": ("Quantile:alpha=0.9", "alpha", 0.9),
+    "huber": ("Huber:delta=3.0", "huber_delta", 3.0),
+    "tweedie": ("Tweedie:variance_power=1.2", "tweedie_power", 1.2),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_loss_keeps_its_parameter(loss: str, tmp_path: Path) -> None:
+    """Proves that unless told a model is measured by its own loss, with the parameter that it was fitted with."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = np.exp(x[:, 0] + rng.normal(size=300))
+    df = pl.DataFrame(x, schema=["a", "b"]).with_columns(y=y)
+    params, name, value = LOSSES[loss]
+    booster = lightgbm.train({**params, "verbose": -1}, lightgbm.Dataset(x, y), 5)
+    cat, _, of_cat = LOSSES_OF_CATBOOST[loss]
+    theirs = catboost.CatBoostRegressor(loss_function=cat, iterations=5, verbose=0, allow_writing_files=False).fit(x, y)
+    theirs.save_model(str(tmp_path / "m.json"), format="json")
+    models = [
+        tg.import_model(booster, features=["a", "b"]),
+        tg.import_model(theirs, features=["a", "b"]),
+        tg.import_model((tmp_path / "m.json").read_bytes(), features=["a", "b"]),
+    ]
+    for model, wanted in zip(models, [value, of_cat, of_cat], strict=True):
+        assert model.params[name] == wanted
+        assert model.score(df, "y") == model.score(df, "y", metric=f"{loss}@{wanted:g}")
+
+
+def test_a_pool_without_categories_may_be_saved_along(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(100, 2))
+    pool = catboost.Pool(x, x[:, 0])
+    model = catboost.CatBoostRegressor(iterations=3, verbose=0, allow_writing_files=False).fit(pool)
+    model.save_model(str(tmp_path / "m.json"), format="json", pool=pool)
+    text = (tmp_path / "m.json").read_text()
+    assert '"cat_features_hash":null' in text.replace(" ", "")
+    found = tg.Model.load(tmp_path / "m.json")
+    rows = pl.DataFrame(x, schema=list(found.features))
+    assert_equal(found.predict(rows).to_numpy(), model.predict(x), 1e-12)

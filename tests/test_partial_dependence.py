@@ -18,6 +18,7 @@ inspection = pytest.importorskip("sklearn.inspection")
 estimators = pytest.importorskip("polars_taiga.sklearn")
 
 FEATURES = list("abcd")
+POLARS = tuple(map(int, pl.__version__.split(".")[:2]))
 POLICIES: list[dict[str, Any]] = [
     {"policy": "symmetric", "depth": 4},
     {"policy": "depthwise", "depth": 5},
@@ -526,3 +527,40 @@ def test_a_model_without_its_training_rows_is_told(df: pl.DataFrame) -> None:
     ):
         bare.partial_dependence(features="a")
     assert bare.partial_dependence(df, "a").height > 2
+
+
+GRIDS: dict[str, tuple[str, dict[str, Any]]] = {
+    "a number of points": ("a", {"grid": 3}),
+    "all of them": ("a", {"grid": 10_000, "missing": True, "sample": 5}),
+    "values": ("a", {"grid": [0, 1]}),
+    "a missing value": ("a", {"grid": [0.5, None], "missing": True}),
+    "curves": ("a", {"grid": 3, "individual": True, "centered": True, "sample": 20}),
+    "categories": ("kind", {"grid": 3}),
+    "categories by name": ("kind", {"grid": ["red", "blue"]}),
+    "dates": ("day", {"grid": 4}),
+}
+
+
+@pytest.mark.skipif(POLARS < (1, 36), reason="older versions take some names for patterns everywhere")
+@pytest.mark.parametrize("name", ["^b.*$", "*"])
+@pytest.mark.parametrize("case", GRIDS)
+def test_names_that_look_like_patterns(df: pl.DataFrame, case: str, name: str) -> None:
+    """Proves that the table is the same whatever a column is called, with rows, without, and beside another column."""
+    column, params = GRIDS[case]
+    row = pl.int_range(pl.len())
+    frame = df.select("y", "a", "b", "kind", day=pl.date(2024, 1, 1) + pl.duration(days=row % 100)).head(400)
+    tables = []
+    for called in (name, "plain"):
+        own = frame.rename({column: called})
+        features = pl.selectors.by_name(*(called if of == column else of for of in ("a", "b", "kind", "day")))
+        model = own.taiga.fit_gbdt("y", features, rounds=5)
+        found = [tg.partial_dependence(model, own, called, **params)]
+        points = params["grid"]
+        if "individual" not in params:
+            found.append(tg.partial_dependence(model, None, called, grid=points, missing=params.get("missing")))
+        other = "b" if column == "a" else "a"
+        found.append(tg.partial_dependence(model, own.head(20), [called, other], grid={called: points, other: 3}))
+        found.append(tg.partial_dependence(model, None, [other, called], grid={called: points, other: 3}))
+        tables.append([of.rename({called: column}) for of in found])
+    for mine, wanted in zip(*tables, strict=True):
+        assert mine.equals(wanted)

@@ -6,6 +6,7 @@ That they are drawn is seen by their PNG: more than one colour, of each mark's o
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,7 @@ pillow = pytest.importorskip("PIL.Image")
 calibrated = pytest.importorskip("sklearn.calibration")
 
 plot = tg.plot
+POLARS = tuple(map(int, pl.__version__.split(".")[:2]))
 
 
 @pytest.fixture(scope="module")
@@ -620,3 +622,128 @@ def test_partial_dependence_of_one_column_and_of_two(request: pytest.FixtureRequ
     ]:
         with pytest.raises(ValueError, match=text):
             bad()
+
+
+NAMED: dict[str, tuple[str, Callable[[tg.Model, pl.DataFrame, str], Any]]] = {
+    "importance": ("hours", lambda model, frame, _: plot.importance(model, frame)),
+    "shap_summary": ("hours", lambda model, frame, _: plot.shap_summary(model, frame, rows=300)),
+    "shap_summary of categories": ("work", lambda model, frame, _: plot.shap_summary(model, frame, rows=300)),
+    "shap_waterfall": ("hours", lambda model, frame, _: plot.shap_waterfall(model, frame, 3)),
+    "interactions": ("hours", lambda model, frame, _: plot.interactions(model, frame, rows=50)),
+    "dependence": ("hours", lambda model, frame, name: plot.dependence(model, frame, name, rows=300)),
+    "dependence of dates": ("since", lambda model, frame, name: plot.dependence(model, frame, name, rows=300)),
+    "dependence of categories": ("work", lambda model, frame, name: plot.dependence(model, frame, name, rows=300)),
+    "dependence by colour": ("hours", lambda model, frame, name: plot.dependence(model, frame, "age", color=name)),
+    "dependence by a category": ("work", lambda model, frame, name: plot.dependence(model, frame, "age", color=name)),
+    "partial_dependence": ("age", lambda model, frame, name: plot.partial_dependence(model, frame, name, rows=30)),
+    "partial_dependence of dates": (
+        "since",
+        lambda model, frame, name: plot.partial_dependence(model, frame, name, rows=30),
+    ),
+    "partial_dependence of categories": (
+        "work",
+        lambda model, frame, name: plot.partial_dependence(model, frame, name, rows=30),
+    ),
+    "partial_dependence of two": (
+        "hours",
+        lambda model, frame, name: plot.partial_dependence(model, frame, [name, "work"], rows=30),
+    ),
+    "partial_dependence of the model": ("age", lambda model, _, name: plot.partial_dependence(model, None, name)),
+    "histogram": ("hours", lambda _, frame, name: plot.histogram(frame, name)),
+    "histogram of a series": ("hours", lambda _, frame, name: plot.histogram(frame[name])),
+    "histogram by": ("hours", lambda _, frame, name: plot.histogram(frame, name, by="rank")),
+    "histogram of dates by": ("since", lambda _, frame, name: plot.histogram(frame, name, by="rank", bins=9)),
+    "histogram by groups": ("work", lambda _, frame, name: plot.histogram(frame, "age", by=name)),
+    "histogram by weight": ("w", lambda _, frame, name: plot.histogram(frame, "age", weights=name)),
+    "histogram of a result": (
+        "work",
+        lambda _, frame, name: plot.histogram(
+            pl.DataFrame([frame[name].alias("g"), frame["age"]])
+            .group_by("g", maintain_order=True)
+            .agg(tg.histogram("age", 5, range=(0, 100)))
+            .rename({"g": name}),
+            by=name,
+        ),
+    ),
+    "residuals": ("hours", lambda model, frame, _: plot.residuals(model, frame)),
+    "residuals by": ("hours", lambda model, frame, name: plot.residuals(model, frame, x=name)),
+    "residuals of a target": ("score", lambda model, frame, _: plot.residuals(model, frame)),
+    "calibration by weight": ("w", lambda model, frame, name: plot.calibration(model, frame, weights=name)),
+}
+
+
+def renamed(part: Any, old: str, new: str) -> Any:
+    """A chart's dictionary with another name of a column in its texts."""
+    if isinstance(part, dict):
+        return {key: renamed(value, old, new) for key, value in part.items()}
+    if isinstance(part, list):
+        return [renamed(value, old, new) for value in part]
+    return part.replace(old, new) if isinstance(part, str) else part
+
+
+@pytest.mark.skipif(POLARS < (1, 36), reason="older versions take some names for patterns everywhere")
+@pytest.mark.parametrize("name", ["^r.*$", "*"])
+@pytest.mark.parametrize("picture", NAMED)
+def test_names_that_look_like_patterns(picture: str, name: str, people: pl.DataFrame) -> None:
+    """Proves that a picture is the same whatever a column of it is called."""
+    column, draw = NAMED[picture]
+    drawn = []
+    for called in (name, "plain"):
+        frame = people.rename({column: called})
+        target, *features = (pl.selectors.by_name(called if of == column else of) for of in ["score", *FEATURES])
+        model = frame.taiga.fit_gbdt(target, features, rounds=5, depth=3)
+        drawn.append(draw(model, frame, called).to_dict())
+    assert renamed(drawn[0], name, "plain") == drawn[1]
+
+
+@pytest.mark.skipif(POLARS < (1, 36), reason="older versions take some names for patterns everywhere")
+def test_labels_that_look_like_patterns(three: tg.Model, people: pl.DataFrame) -> None:
+    """Proves that a picture of classes is the same whatever they are called, but for their names."""
+    names = {"low": "*", "mid": "^r.*$", "top": "^top$"}
+    frame = people.with_columns(pl.col("rank").replace(names))
+    odd = frame.taiga.fit_gbdt("rank", *FEATURES, rounds=6, depth=3)
+    for old, new in names.items():
+        for draw in (plot.roc, plot.precision_recall, plot.calibration):
+            chart = draw(odd, frame, label=new).to_dict()
+            assert renamed(chart, new, old) == draw(three, people, label=old).to_dict()
+        for of in (plot.interactions, plot.shap_summary):
+            chart = of(odd, frame, label=new, rows=50).to_dict()
+            assert renamed(chart, new, old) == of(three, people, label=old, rows=50).to_dict()
+        chart = plot.dependence(odd, frame, "hours", label=new, rows=300).to_dict()
+        assert renamed(chart, new, old) == plot.dependence(three, people, "hours", label=old, rows=300).to_dict()
+
+
+def test_a_column_called_as_a_side_of_the_map(people: pl.DataFrame) -> None:
+    """Proves that interactions of columns called `row` and `column` are those of these columns."""
+    names = {"age": "row", "hours": "column", "work": "value"}
+    odd = people.rename(names)
+    plain, same = (
+        frame.taiga.fit_gbdt("score", *columns, rounds=5) for frame, columns in ((people, names), (odd, names.values()))
+    )
+    wanted = {
+        (names[cell["row"]], names[cell["column"]]): cell["value"]
+        for cell in values(plot.interactions(plain, people), "rect")
+    }
+    found = {(cell["row"], cell["column"]): cell["value"] for cell in values(plot.interactions(same, odd), "rect")}
+    assert found == wanted
+
+
+@pytest.mark.parametrize("value", [math.inf, -math.inf, math.nan, None])
+def test_a_column_without_a_finite_value_has_no_dependence(
+    value: float | None, number: tg.Model, three: tg.Model, people: pl.DataFrame
+) -> None:
+    """Proves that this is told, for one number and for classes, and that one finite value is drawn."""
+    frame = people.head(20).with_columns(hours=pl.lit(value, pl.Float64))
+    for model in (number, three):
+        with pytest.raises(ValueError, match=r"parameter `feature`: 'hours' is null( or not finite)? in every row"):
+            plot.dependence(model, frame, "hours")
+    some = frame.with_columns(hours=pl.when(pl.int_range(20) == 7).then(40.0).otherwise("hours"))
+    assert [dot["x"] for dot in values(plot.dependence(number, some, "hours"), "circle")] == [40.0]
+
+
+def test_a_histogram_of_times_by_groups(people: pl.DataFrame) -> None:
+    """Proves that groups have the same bins, those of all rows."""
+    frame = people.with_columns(at=pl.col("since").cast(pl.Datetime("us")))
+    steps = pl.DataFrame(values(plot.histogram(frame, "at", by="rich", bins=7), "area"))
+    assert steps.height == 2 * 8
+    assert steps.group_by("x").len()["len"].unique().to_list() == [2]

@@ -11,6 +11,8 @@ import polars as pl
 import polars_taiga as tg
 import pytest
 
+POLARS = tuple(map(int, pl.__version__.split(".")[:2]))
+
 
 @pytest.fixture(scope="module")
 def table(df: pl.DataFrame) -> pl.DataFrame:
@@ -361,3 +363,28 @@ def test_bad_arguments(models: dict[str, Any], table: pl.DataFrame, monkeypatch:
     monkeypatch.setitem(sys.modules, "sqlglot.tokens", None)
     with pytest.raises(ImportError, match=r"sql needs the package sqlglot: pip install 'polars-taiga\[sql\]'"):
         run("SELECT 1 FROM t", models, table)
+
+
+@pytest.mark.skipif(POLARS < (1, 36), reason="older versions take some names for patterns everywhere")
+@pytest.mark.parametrize("name", ["^c.*$", "*"])
+def test_names_that_look_like_patterns(name: str, table: pl.DataFrame) -> None:
+    """Proves that functions read the columns that are called so, and no others."""
+    exact = pl.selectors.by_name(name)
+    table = table.with_columns(pl.col("b").fill_null(1.0).abs())
+    odd = table.rename({"b": name})
+    query = "SELECT top_feature_attributions AS top, prediction_value FROM ML.EXPLAIN_PREDICT(MODEL m, TABLE t)"
+    for target in ("y", "kind"):
+        mine, plain = (of.taiga.fit_gbdt(target, "a", b, rounds=5) for of, b in ((odd, exact), (table, "b")))
+        found, wanted = run(query, {"m": mine}, odd), run(query, {"m": plain}, table)
+        assert found["prediction_value"].equals(wanted["prediction_value"])
+        for one, other in zip(found["top"].to_list(), wanted["top"].to_list(), strict=True):
+            assert [(of["feature"].replace(name, "b"), of["attribution"]) for of in one] == [
+                tuple(of.values()) for of in other
+            ]
+    for query in (
+        "SELECT * FROM HISTOGRAM(TABLE t, 'NAME', 7)",
+        "SELECT * FROM HISTOGRAM(TABLE t, 'a', 7, STRUCT('NAME' AS weights))",
+        "SELECT id, cat_encoded FROM TARGET_ENCODE(TABLE t, 'cat', 'NAME')",
+        "SELECT id, cat_encoded FROM TARGET_ENCODE(TABLE t, 'cat', 'y', STRUCT('NAME' AS weight))",
+    ):
+        assert run(query.replace("NAME", name), {}, odd).equals(run(query.replace("NAME", "b"), {}, table))

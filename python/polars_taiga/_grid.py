@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
+import polars.selectors as cs
 
 from polars_taiga._categories import category_series
 from polars_taiga._scores import listed
@@ -38,6 +39,20 @@ _TYPES: dict[str, Any] = {
     "list of numbers": pl.List(pl.Float64),
 }
 _LAST_TIME = 86_400 * 10**9 - 1
+
+
+def by_name(name: str) -> pl.Expr:
+    """A column of exactly this name: in `pl.col` one like "^x$", or "*", is a pattern."""
+    is_pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
+    # Not for all: early versions of Polars have one selector in an expression at most.
+    return cs.by_name(name) if is_pattern else pl.col(name)
+
+
+def unnamed(values: pl.Series) -> pl.Series:
+    """A column under a name of ours: what Polars runs as `pl.col(name)`, as it does many methods of a Series, takes one
+    like "^x$" for a pattern.
+    """
+    return values.alias("value")
 
 
 def type_of(model: Model, feature: str) -> Any:
@@ -102,29 +117,31 @@ def _series(name: str, values: Iterable[Any]) -> pl.Series:
 
 def is_missing(values: pl.Series) -> pl.Series:
     """Which values a model takes for missing: null and NaN."""
+    values = unnamed(values)
     missing: pl.Series = (values.fill_nan(None) if values.dtype.is_float() else values).is_null()
     return missing
 
 
-def _as_type(values: pl.Series, dtype: Any, *, is_number: bool) -> pl.Series:
+def _as_type(feature: str, values: pl.Series, dtype: Any, *, is_number: bool) -> pl.Series:
     """Values that a user gives in the column's type; numbers that it has no place for as they are."""
+    values = unnamed(values)
     if values.dtype == dtype:
         return values
     own_number = values.dtype.is_numeric() or values.dtype == pl.Boolean
     if is_number and own_number != (dtype.is_numeric() or dtype == pl.Boolean):
-        msg = f"parameter `grid`: the values of {values.name!r} are of {values.dtype}; the column is {dtype}"
+        msg = f"parameter `grid`: the values of {feature!r} are of {values.dtype}; the column is {dtype}"
         raise ValueError(msg)
     try:
         cast: pl.Series = values.cast(dtype)
     except pl.exceptions.PolarsError as error:
         if is_number and own_number:
             return values
-        msg = f"parameter `grid`: the values of {values.name!r} are of {values.dtype}, not {dtype}: {error}"
+        msg = f"parameter `grid`: the values of {feature!r} are of {values.dtype}, not {dtype}: {error}"
         raise ValueError(msg) from None
     if own_number and not cast.cast(values.dtype, strict=False).eq_missing(values).all():
         if is_number:
             return values
-        msg = f"parameter `grid`: the values of {values.name!r} are of {values.dtype}, not all of them {dtype}"
+        msg = f"parameter `grid`: the values of {feature!r} are of {values.dtype}, not all of them {dtype}"
         raise ValueError(msg)
     return cast
 
@@ -144,12 +161,12 @@ def data_points(
     model: Model, rows: pl.DataFrame, feature: str, asked: int | pl.Series | None, missing: bool | None, features: int
 ) -> pl.Series:
     """The points of a column by its values in some rows: each once, in order, a missing one last."""
-    column = rows[feature]
+    column = unnamed(rows[feature])
     is_category = model.features[feature] == "categorical"
     is_list = isinstance(column.dtype, pl.List | pl.Array | pl.Struct)
     if isinstance(asked, pl.Series):
-        given = _as_type(asked, column.dtype, is_number=not is_category and not is_list)
-        return _with_missing(given, missing is True and not is_missing(given).any())
+        given = _as_type(feature, asked, column.dtype, is_number=not is_category and not is_list)
+        return _with_missing(given, missing is True and not is_missing(given).any()).alias(feature)
     if is_list:
         msg = f"parameter `grid`: {feature!r} has lists: say which, grid=[[…], […]]"
         raise ValueError(msg)
@@ -167,7 +184,7 @@ def data_points(
         found = present.unique().sort()
         if len(found) > points:
             found = _evenly(present.sort(), points).unique().sort()
-    return _with_missing(found, absent.any() if missing is None else missing)
+    return _with_missing(found, absent.any() if missing is None else missing).alias(feature)
 
 
 def _categories(present: pl.Series, most: int | None) -> pl.Series:
@@ -177,10 +194,10 @@ def _categories(present: pl.Series, most: int | None) -> pl.Series:
         order = order.cast(pl.String)
     elif isinstance(present.dtype, pl.Enum):
         order = order.to_physical()
-    counts = present.alias("value").to_frame().group_by("value").agg(count=pl.len()).with_columns(order=order)
+    counts = present.to_frame().group_by("value").agg(count=pl.len()).with_columns(order=order)
     if most is not None and counts.height > most:
         counts = counts.sort("count", "order", descending=[True, False]).head(most)
-    return counts.sort("order")["value"].alias(present.name)
+    return counts.sort("order")["value"]
 
 
 def model_points(
@@ -190,23 +207,23 @@ def model_points(
     kind, dtype = model.features[feature], type_of(model, feature)
     if isinstance(asked, pl.Series):
         is_free = kind == "categorical" and model._inner.categories(feature) is None
-        given = asked if is_free else _as_type(asked, dtype, is_number=kind != "categorical" and "list" not in kind)
+        is_number = kind != "categorical" and "list" not in kind
+        given = unnamed(asked) if is_free else _as_type(feature, asked, dtype, is_number=is_number)
     elif model.learner == "sparse_lr":
         msg = f"parameter `grid`: a linear model knows no values of {feature!r}: say which to look at, or give data"
         raise ValueError(msg)
     elif kind == "categorical":
         known = model._inner.categories(feature)
-        labels = pl.Series(feature, [], pl.String) if known is None else category_series(feature, *known)
+        labels = pl.Series([], dtype=pl.String) if known is None else category_series("value", *known)
         given = labels.drop_nulls().sort()
         given = given if asked is None else given.head(asked)
     else:
-        given = pl.Series(
-            feature, _between(model.borders[feature], kind), dtype=None if kind == "numeric" else pl.Int64
-        )
+        given = pl.Series(_between(model.borders[feature], kind), dtype=None if kind == "numeric" else pl.Int64)
         points = asked or _POINTS[features]
         given = (_evenly(given, points).unique(maintain_order=True) if len(given) > points else given).cast(dtype)
     # Of a column that no split asks about nothing is known: one point stands for all values.
-    return _with_missing(given, len(given) == 0 or (missing is True and not is_missing(given).any()))
+    is_missing_last = len(given) == 0 or (missing is True and not is_missing(given).any())
+    return _with_missing(given, is_missing_last).alias(feature)
 
 
 def _between(borders: list[float], kind: str) -> list[Any]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
+from polars_taiga._grid import by_name
 from polars_taiga.encoding import EncoderParams, TargetEncodeParams, target_encode
 from polars_taiga.predict import columns_by_name, predict_by_name, target_by_name
 from polars_taiga.score import score
@@ -94,6 +95,19 @@ class Arguments:
         return argument
 
 
+# Options that may name columns.
+_COLUMNS = ("weight", "weights", "group", "event", "lower", "upper", "order_by", "folds")
+
+
+def _with_columns(options: dict[str, Any], table: pl.LazyFrame) -> dict[str, Any]:
+    """Options with columns in the place of the names of a table's."""
+    if not options.keys() & set(_COLUMNS):
+        return options
+    known = set(table.collect_schema().names())
+    names = {name for name, value in options.items() if name in _COLUMNS and isinstance(value, str) and value in known}
+    return {name: by_name(value) if name in names else value for name, value in options.items()}
+
+
 # The Shapley values of a row, on their way.
 _SHAP = "_taiga_shap"
 
@@ -126,9 +140,15 @@ def _predict(call: Arguments) -> pl.LazyFrame:
     return _with(table, _predictions(model, options))
 
 
-def _attributions(parts: pl.Expr, features: list[str], top: int) -> pl.Expr:
+def _fields(struct: pl.Expr, names: list[str]) -> dict[str, pl.Expr]:
+    """The fields of a struct, by numbers: in `struct.field` a name like "^x$" would be a pattern."""
+    numbered = struct.struct.rename_fields([str(i) for i in range(len(names))])
+    return {name: numbered.struct.field(str(i)) for i, name in enumerate(names)}
+
+
+def _attributions(parts: dict[str, pl.Expr], top: int) -> pl.Expr:
     """Shapley values as a list of features and what each gives, those that give most first."""
-    each = [pl.struct(feature=pl.lit(f), attribution=parts.struct.field(f)) for f in features]
+    each = [pl.struct(feature=pl.lit(name), attribution=value) for name, value in parts.items()]
     size = pl.element().struct.field("attribution").abs()
     return pl.concat_list(each).list.eval(pl.element().sort_by(size, descending=True, maintain_order=True).head(top))
 
@@ -141,7 +161,7 @@ def _explain_predict(call: Arguments) -> pl.LazyFrame:
         msg = f"top_k_features is {top!r}, not an integer of at least 1"
         raise ValueError(msg)
     # What follows reads the values several times; they are computed once, as a column that is left out again.
-    shap, parts = predict_by_name(model, output="shap", **options).alias(_SHAP), pl.col(_SHAP)
+    shap, explained = predict_by_name(model, output="shap", **options).alias(_SHAP), pl.col(_SHAP)
     shape: Any = table.select(shap).collect_schema()[_SHAP]
     if isinstance(shape.fields[0].dtype, pl.Struct):
         if model.classes is None:
@@ -149,17 +169,16 @@ def _explain_predict(call: Arguments) -> pl.LazyFrame:
             raise ValueError(msg)
         # Of several classes the likeliest is explained.
         predicted = predict_by_name(model, output="class", **options).cast(pl.String)
-        parts = pl.coalesce(
-            pl.when(predicted == one.name).then(pl.col(_SHAP).struct.field(one.name)) for one in shape.fields
-        )
+        of_classes = _fields(explained, [one.name for one in shape.fields])
+        explained = pl.coalesce(pl.when(predicted == name).then(of) for name, of in of_classes.items())
         shape = shape.fields[0].dtype
-    features = [one.name for one in shape.fields if one.name != "base_value"]
-    base = parts.struct.field("base_value")
+    parts = _fields(explained, [one.name for one in shape.fields])
+    base = parts.pop("base_value")
     columns = {
         **_predictions(model, options),
-        "top_feature_attributions": _attributions(parts, features, top),
+        "top_feature_attributions": _attributions(parts, top),
         "baseline_prediction_value": base,
-        "prediction_value": pl.sum_horizontal(base, *(parts.struct.field(f) for f in features)),
+        "prediction_value": pl.sum_horizontal(base, *parts.values()),
     }
     _check_free(table, [*columns, _SHAP])
     return table.with_columns(shap).with_columns(**columns).drop(_SHAP)
@@ -180,7 +199,7 @@ def _evaluate(call: Arguments) -> pl.LazyFrame:
     options = call.options("metric", "weight", "group", "event", "lower", "upper", "rounds", "device")
     asked = options.pop("metric", None)
     metrics = _metrics(model) if asked is None else asked if isinstance(asked, list) else [asked]
-    columns = columns_by_name(model)
+    columns, options = columns_by_name(model), _with_columns(options, table)
     return table.select(
         score(model, target_by_name(model), *columns, metric=metric, **options).alias(metric or model.loss)
         for metric in metrics
@@ -215,13 +234,15 @@ def _histogram(call: Arguments) -> pl.LazyFrame:
     options = call.options("range", "weights", "density", "device")
     if isinstance(ends := options.get("range"), list):
         options["range"] = tuple(ends)
-    return table.select(histogram(column, bins, **options).alias("bins").explode()).unnest("bins")
+    options = _with_columns(options, table)
+    return table.select(histogram(by_name(column), bins, **options).alias("bins").explode()).unnest("bins")
 
 
 def _target_encode(call: Arguments) -> pl.LazyFrame:
     table, columns, target = call.table(), call.names(), call.name()
     options = call.options(*TargetEncodeParams.__annotations__, *EncoderParams.__annotations__)
-    return _with(table, {f"{c}_encoded": target_encode(c, target, **options) for c in columns})
+    options = _with_columns(options, table)
+    return _with(table, {f"{c}_encoded": target_encode(by_name(c), by_name(target), **options) for c in columns})
 
 
 FUNCTIONS: dict[str, tuple[str, Callable[[Arguments], pl.LazyFrame]]] = {

@@ -20,6 +20,13 @@ __all__ = ["to_sql"]
 # Trees that are added in one expression: databases limit how deep these are, 1000 operators in SQLite and DuckDB.
 _TREES = 200
 
+# What takes quoted names that differ in case for one; in ASCII letters alone, and in any.
+_ASCII_CASE = ("duckdb", "sqlite")
+_ANY_CASE = (
+    *("athena", "bigquery", "databricks", "doris", "drill", "dune", "hive", "mysql", "presto", "redshift"),
+    *("singlestore", "spark", "spark2", "starrocks", "teradata", "trino", "tsql"),
+)
+
 # What has no NaN, and what tells it by a function because it is not equal to itself there.
 _WITHOUT_NAN, _UNEQUAL_NAN = ("sqlite", "mysql", "tsql", "oracle"), ("bigquery",)
 
@@ -72,29 +79,51 @@ class _Writer:
                 msg = f"to_sql: columns: the model of `{found.target}` reads no column `{name}`"
                 raise ValueError(msg)
         self.given = columns
+        self._check_cases("keep", keep)
         # The names of what is on its way begin so that nothing else does.
         self.prefix = "m"
         while any(name.lower().startswith(self.prefix) for name in keep):
             self.prefix += "_"
+        self.table = ""  # what it is called, once it is read
 
     def statement(self, table: str) -> str:
         used = self._used()
+        names = [self.found.columns[i].name for i in used]
+        self._check_cases("columns", [name for name in names if name not in self.given])
+        source = self._table(table)
         inputs = {self._column(i): self._input(self.found.columns[i]) for i in used}
-        name = self._table(table)
-        text = self._select({**self._kept(), **inputs} or {f"{self.prefix}x": "1"}, name)
+        kept = {self._name(name): self._of_table(name) for name in self.keep}
+        text = self._select({**kept, **inputs} or {f"{self.prefix}x": "1"}, source)
         if isinstance(self.found, Linear):
             return self._predictions(self._stage(text, self._linear(), {}))
         return self._predictions(self._trees(text, self.found, list(inputs)))
 
+    def _folded(self, name: str) -> str | bytes:
+        """A name as the database compares it."""
+        if self.dialect in _ASCII_CASE:
+            return name.encode().lower()
+        return name.lower() if self.dialect in _ANY_CASE else name
+
+    def _check_cases(self, what: str, names: Sequence[str]) -> None:
+        """Raise for names that are one to the database, which would read one column for all of them."""
+        known: dict[str | bytes, str] = {}
+        for name in names:
+            other = known.setdefault(self._folded(name), name)
+            if other != name:
+                msg = (
+                    f"to_sql: {what}: `{other}` and `{name}` differ in case alone, and are one column in {self.dialect}"
+                )
+                raise ValueError(msg)
+
     def _table(self, table: str) -> str:
+        """The table under a name, by which its columns are asked for."""
         if not isinstance(table, str):
             msg = f"to_sql: table: {table!r} is not a table's name"  # type: ignore[unreachable]
             raise TypeError(msg)
         wrong = needed("to_sql", "sqlglot.errors", "sql").SqlglotError
         try:
-            text: str = (
-                self.exp.to_table(table, dialect=self.dialect).sql(dialect=self.dialect) if table.strip() else ""
-            )
+            found = self.exp.to_table(table, dialect=self.dialect) if table.strip() else None
+            text: str = "" if found is None else self._under_name(found).sql(dialect=self.dialect)
         except wrong as error:
             msg = f"to_sql: table: {table!r} can't be read as a table in SQL: {error}"
             raise ValueError(msg) from None
@@ -102,6 +131,19 @@ class _Writer:
             msg = f"to_sql: table: {table!r} is no table's name"
             raise ValueError(msg)
         return text
+
+    def _under_name(self, table: Any) -> Any:
+        """A table and its alias: one that it has, its own name where what is given may call it by that, or ours."""
+        if table.args.get("alias") is None:
+            is_named = bool(self.given) and isinstance(table.this, self.exp.Identifier)
+            name, quoted = (table.name, table.this.quoted or None) if is_named else (f"{self.prefix}t", None)
+            table.set("alias", self.exp.TableAlias(this=self.exp.to_identifier(name, quoted=quoted)))
+        self.table = table.args["alias"].this.sql(dialect=self.dialect)
+        return table
+
+    def _of_table(self, name: str) -> str:
+        """A column of the table. Without the table's name SQLite takes one that is not there for a text."""
+        return f"{self.table}.{self._name(name)}"
 
     def _kept(self) -> dict[str, str]:
         return {self._name(name): self._name(name) for name in self.keep}
@@ -149,7 +191,7 @@ class _Writer:
 
     def _input(self, column: Source) -> str:
         """What a column's value is: its category, or its number as a double, missing where it is NaN."""
-        value = self.given.get(column.name, self._name(column.name))
+        value = self.given.get(column.name, self._of_table(column.name))
         if column.is_category:
             return value
         if column.is_temporal and column.name not in self.given:
@@ -332,8 +374,9 @@ class _Writer:
         if isinstance(found, Ensemble) and found.is_mean and fields is None and outputs == 2:
             values = values[1:]  # of two shares the second is the prediction
         names = ["prediction"] if fields is None else [f"prediction_{name}" for name in fields]
+        taken = [self._folded(name) for name in [*names, *([f"predicted_{found.target}"] if predicted else [])]]
         for name in self.keep:
-            if name in names or self._name(name) in predicted:
+            if self._folded(name) in taken:
                 msg = f"to_sql: keep: `{name}` is what a column of the statement is called, and would stand there twice"
                 raise ValueError(msg)
         items = {self._name(name): value for name, value in zip(names, values, strict=True)}

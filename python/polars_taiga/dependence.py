@@ -10,7 +10,7 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin
-from polars_taiga._grid import Grid, asked_points, data_points, model_points, type_of
+from polars_taiga._grid import Grid, asked_points, data_points, model_points, type_of, unnamed
 from polars_taiga._scores import in_unit_of_target, listed
 from polars_taiga.device import checked_several
 from polars_taiga.model import Model
@@ -306,7 +306,7 @@ def _combine(points: list[pl.Series]) -> pl.DataFrame:
     frame = points[0].to_frame()
     for more in points[1:]:
         at = pl.int_range(frame.height * len(more), eager=True)
-        frame = frame[at // len(more)].with_columns(more.gather(at % len(more)))
+        frame = frame[at // len(more)].with_columns(unnamed(more).gather(at % len(more)).alias(more.name))
     return frame
 
 

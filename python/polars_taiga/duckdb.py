@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_taiga._arrow_function import arrow_function
+from polars_taiga._arrow_function import arrow_function, arrow_type
 from polars_taiga._optional import needed
+from polars_taiga.model import Model
 
 if TYPE_CHECKING:
-    from polars_taiga.model import Model
+    from collections.abc import Callable, Sequence
+
     from polars_taiga.predict import Output
 
 __all__ = ["register"]
@@ -33,6 +35,9 @@ _NAMES: dict[Any, str] = {
     pl.Time: "TIME",
 }
 
+# The column of predictions, and what a model says of categories that it knows by a hash of their text.
+_PREDICTION, _HASHED = "prediction", "text, integers or Booleans"
+
 
 def register(
     connection: Any,
@@ -48,8 +53,13 @@ def register(
 
     `SELECT name(age, job) FROM customers` gives the predictions; the arguments are the model's columns, in the order of
     `Model.features`. `SELECT id, prediction FROM name('customers')` finds them by their names: it is the table (or
-    view, or common table expression) and a column `prediction`, which is computed only where it is asked for. Rows
-    come and go as Arrow batches of 2,048, as DuckDB has them, and null and NaN are missing.
+    view, or common table expression) and a column `prediction`, which is computed only where it is asked for; a table
+    that has such a column already is an error. Rows come and go as Arrow batches of 2,048, as DuckDB has them, and null
+    and NaN are missing.
+
+    Both take columns of the types that `tg.predict` takes, and what becomes one of these without a loss, as a DATE does
+    and as whole milliseconds do. Of a TIMESTAMP WITH TIME ZONE its UTC counts, of a TIME WITH TIME ZONE what its clock
+    shows, which is all that DuckDB hands on.
 
     Parameters
     ----------
@@ -69,7 +79,8 @@ def register(
     ImportError
         Without the packages `duckdb` and `pyarrow` (`polars-taiga[duckdb]`).
     ValueError
-        For a column or a prediction of a type that DuckDB has none for.
+        For a column or a prediction of a type that DuckDB has none for; for columns whose names differ in case alone,
+        which DuckDB takes for one.
     duckdb.Error
         For a name that is taken.
 
@@ -88,26 +99,90 @@ def register(
     [(50,)]
     """
     needed("duckdb.register", "duckdb", "duckdb")
+    model = model if isinstance(model, Model) else Model(model)
     own = arrow_function("duckdb.register", model, output, {"rounds": rounds, "device": device})
-    types = [_type_name(dtype) for dtype in own.types]
+    _check_names(own.names)
+    readers = [_reader(model, *column) for column in zip(own.names, own.types, strict=True)]
     quoted = _quoted(name)
     if replace:
         connection.execute(f"DROP MACRO TABLE IF EXISTS {quoted}")
         _forget(connection, name)
 
     def predict(*columns: Any) -> Any:
-        return own.call(*columns)
+        return own.call(*(c if read is None else read(c) for c, read in zip(columns, readers, strict=True)))
 
-    # DuckDB counts the parameters that a function says it has.
+    # DuckDB counts the parameters that a function says it has; one without an annotation may be of any type.
     positional = inspect.Parameter.POSITIONAL_ONLY
-    signature = inspect.Signature([inspect.Parameter(f"column_{i}", positional) for i in range(len(types))])
-    predict.__signature__ = signature  # type: ignore[attr-defined]
-    connection.create_function(name, predict, types, _type_name(own.result), type="arrow", null_handling="special")
-    arguments = ", ".join(f"CAST(t.{_quoted(c)} AS {kind})" for c, kind in zip(own.names, types, strict=True))
+    parameters = []
+    for i, (dtype, read) in enumerate(zip(own.types, readers, strict=True)):
+        kind: Any = _type_name(dtype) if read is None else inspect.Parameter.empty
+        parameters.append(inspect.Parameter(f"column_{i}", positional, annotation=kind))
+    predict.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    connection.create_function(name, predict, None, _type_name(own.result), type="arrow", null_handling="special")
+    arguments = ", ".join(f"t.{_quoted(c)}" for c in own.names)
     connection.execute(
         f"CREATE MACRO {quoted}(rows_of) AS TABLE "
-        f"SELECT *, {quoted}({arguments}) AS prediction FROM (FROM query_table(rows_of)) AS t"
+        f"SELECT {_columns(own.names)}, {quoted}({arguments}) AS {_PREDICTION} FROM (FROM query_table(rows_of)) AS t"
     )
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise for names that are one to DuckDB, which ignores the case of ASCII letters, in quotes too."""
+    known: dict[bytes, str] = {}
+    for name in names:
+        other = known.setdefault(name.encode().lower(), name)
+        if other != name:
+            msg = f"duckdb.register: columns `{other}` and `{name}` differ in case alone, and DuckDB takes them for one"
+            raise ValueError(msg)
+
+
+def _columns(names: Sequence[str]) -> str:
+    """All columns of a table in SQL; one that is called as the predictions is an error when a query is planned."""
+    is_read = any(name.lower() == _PREDICTION for name in names)
+    remedy = "the model reads it, so call the function of rows" if is_read else "SELECT the others, or rename it"
+    # A cast that fails is all that raises an error in COLUMNS.
+    error = f"CAST('the table has a column `' || c || '` already: {remedy}' AS BOOLEAN)"
+    return f"COLUMNS([c FOR c IN (*) IF CASE WHEN lower(c) = '{_PREDICTION}' THEN {error} ELSE TRUE END])"
+
+
+def _reader(model: Model, name: str, dtype: pl.DataType) -> Callable[[Any], Any] | None:
+    """What reads a column of any type, where `tg.predict` takes others than DuckDB would cast; else None."""
+    pyarrow = needed("duckdb.register", "pyarrow", "duckdb")
+    types, known = pyarrow.types, model._inner.categories(name)
+    taken: list[Callable[[Any], bool]]
+    if isinstance(dtype, pl.Datetime):
+        taken = [types.is_timestamp, types.is_date]
+    elif dtype == pl.Time:
+        # DuckDB has two types of these, and casts neither to the other by itself.
+        taken = [types.is_time]
+    elif dtype == pl.Float64:
+        taken = [types.is_floating, types.is_integer, types.is_decimal, types.is_boolean]
+    elif dtype == pl.Int64:
+        taken = [types.is_integer]
+    elif known is not None and known[0] == _HASHED:
+        taken = [types.is_string, types.is_large_string, types.is_dictionary, types.is_integer, types.is_boolean]
+    else:
+        return None
+
+    wanted = arrow_type(pyarrow, dtype, "duckdb.register")
+
+    def read(column: Any) -> Any:
+        if column.type == wanted:
+            return column
+        if not (types.is_null(column.type) or any(test(column.type) for test in taken)):
+            kind = model.features[name] if known is None else f"categorical {known[0]}"
+            msg = f"duckdb: column `{name}`: its type is {column.type}; the model was fitted on {kind}"
+            raise TypeError(msg)
+        if isinstance(dtype, pl.Datetime):
+            # Of a zone its UTC. What has no place in the unit is an error.
+            unit = dtype.time_unit
+            return column.cast(pyarrow.timestamp(unit, "UTC")).cast(pyarrow.timestamp(unit))
+        values: Any = pl.from_arrow(column)
+        # As text a Boolean is 0 or 1.
+        is_hashed = dtype == pl.String and values.dtype == pl.Boolean
+        return (values.cast(pl.Int8) if is_hashed else values).cast(dtype).to_arrow()
+
+    return read
 
 
 def _forget(connection: Any, name: str) -> None:

@@ -473,7 +473,7 @@ def count_encode(cat: IntoCategories, *, normalize: bool = False, device: str = 
     """
     cpu_alone("count_encode", device)
     if not isinstance(normalize, bool):
-        msg = f"parameter `normalize`: {normalize!r} is not True or False"
+        msg = f"parameter `normalize`: {normalize!r} is not True or False"  # type: ignore[unreachable]
         raise TypeError(msg)
     return _plugin.per_column("count_encode", [each("count_encode", "a category", cat)], {"normalize": normalize})
 

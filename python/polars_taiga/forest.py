@@ -86,7 +86,7 @@ def fit_forest(
         every split learns the side they go to.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
-        not there (`Model.rows` counts it all the same). A factor common to all weights that is a power
+        not there (`rows=` in the model's text counts it all the same). A factor common to all weights that is a power
         of two changes nothing, any other moves them by their rounding alone; weights below 2^-31 of the
         largest (2^-30 with more than a billion draws) count as that. (scikit-learn: `sample_weight`.)
     row_key

@@ -233,7 +233,7 @@ def fit_gbdt(
         what it has not seen for a category without any rows.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
-        not there: the model is that of the table without it (`Model.rows` counts it all the same).
+        not there: the model is that of the table without it (`rows=` in the model's text counts it all the same).
         Weights of any size will do, class weights included, and a factor common to all of them
         changes nothing but what is in units of weights: hessians, and so `l2`, `l1`,
         `min_child_weight`, `min_gain`, `cat_smooth` and `cat_l2`. Scale those along (or leave them

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from polars_taiga._warn import warn
 from polars_taiga.model import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
 __all__ = ["import_model"]
 
@@ -64,9 +65,10 @@ def import_model(
     ------
     ValueError
         For what can't be read, and what can't be kept exactly: the text says what it is. For an estimator that is not
-        fitted.
+        fitted. For categories and classes that are not finite, or of several kinds.
     TypeError
-        For an object of another kind, and for names that are no list of texts.
+        For an object of another kind, for names that are no list of texts, and for categories and classes that are no
+        lists of text, numbers or Booleans.
 
     Warns
     -----
@@ -87,6 +89,9 @@ def import_model(
     >>> bool((abs(model.predict(df).to_numpy() - booster.predict(df.select("x").to_numpy())) < 1e-15).all())
     True
     """
+    if target is not None and not isinstance(target, str):
+        msg = f"import_model: `target` is a text, not {target!r:.80}"  # type: ignore[unreachable]
+        raise TypeError(msg)
     told: dict[str, Any] = {"target": target}
     if features is not None:
         told["features"] = _listed("features", features)
@@ -94,14 +99,17 @@ def import_model(
             msg = f"import_model: `features` are texts, and {other[0]!r} is none"
             raise TypeError(msg)
     if categories is not None:
-        told["categories"] = {name: _listed("categories", own) for name, own in categories.items()}
+        if not isinstance(categories, Mapping):
+            msg = f"import_model: `categories` are lists by column, {{'job': ['cook', …]}}, not {categories!r:.80}"  # type: ignore[unreachable]
+            raise TypeError(msg)
+        told["categories"] = {name: _labels("categories", own, name) for name, own in categories.items()}
     if classes is not None:
-        told["classes"] = _listed("classes", classes)
+        told["classes"] = _classes(classes)
     data, known = _bytes_of(source)
     model = _made(data, told)
     if known is not None and classes is None and model.classes is not None:
         # An estimator's labels are those of a model of classes; one of several targets has some too.
-        labels = _listed("classes", known)
+        labels = _classes(known)
         if json.dumps(labels) != json.dumps(model.classes):
             model = _made(data, {**told, "classes": labels})
     threshold = model.metadata.get("probability_threshold")
@@ -117,12 +125,44 @@ def _made(data: bytes, told: Mapping[str, Any]) -> Model:
     return Model(_taiga.Model.imported(data, json.dumps(told)).to_bytes())
 
 
-def _listed(parameter: str, values: Iterable[Any]) -> list[Any]:
-    """A parameter's names or labels without NumPy's types."""
+def _listed(parameter: str, values: Iterable[Any], of: str = "") -> list[Any]:
+    """A parameter's names or labels without NumPy's types. `of`: the column that they are of, as errors say it."""
     if isinstance(values, str | bytes):
-        msg = f"import_model: `{parameter}` takes lists, not the text {values!r}"
+        msg = f"import_model: {of}`{parameter}` takes lists, not the text {values!r}"
         raise TypeError(msg)
-    return [value.item() if hasattr(value, "item") else value for value in values]
+    try:
+        found = list(values)
+    except TypeError:
+        msg = f"import_model: {of}`{parameter}` takes lists, not {values!r:.80}"
+        raise TypeError(msg) from None
+    return [value.item() if hasattr(value, "item") and not getattr(value, "ndim", 0) else value for value in found]
+
+
+def _labels(parameter: str, values: Iterable[Any], column: str | None = None) -> list[Any]:
+    """A parameter's categories or classes, which are text, numbers or Booleans."""
+    of = "" if column is None else f"column `{column}`: "
+    labels = _listed(parameter, values, of)
+    for label in labels:
+        if not isinstance(label, bool | int | float | str):
+            msg = f"import_model: {of}`{parameter}` are text, numbers or Booleans, and {label!r:.80} is none"
+            raise TypeError(msg)
+        if isinstance(label, float) and not math.isfinite(label):
+            msg = f"import_model: {of}`{parameter}` are finite, and {label} is not"
+            raise ValueError(msg)
+        if isinstance(label, int) and not -(2**63) <= label < 2**63:
+            msg = f"import_model: {of}`{parameter}` are integers of 64 bits, and {label} is none"
+            raise ValueError(msg)
+    return labels
+
+
+def _classes(values: Iterable[Any]) -> list[Any]:
+    """The labels of classes, which are all of one kind."""
+    labels = _labels("classes", values)
+    for label in labels:
+        if type(label) is not type(labels[0]):
+            msg = f"import_model: `classes` are of one kind, and {labels[0]!r:.80} and {label!r:.80} are of two"
+            raise ValueError(msg)
+    return labels
 
 
 def _bytes_of(source: object) -> tuple[bytes, Sequence[Any] | None]:
@@ -343,6 +383,7 @@ def _hist_gradient_boosting(own: Any, made: dict[str, Any]) -> Sequence[Any] | N
         # NaN and None are missing, not categories.
         labels = [label for label in labels if label is not None and label == label]
         labels = [int(x) if isinstance(x, float) and x.is_integer() else x for x in labels]
+        labels = _labels("categories", labels, own_names[column])
         made["columns"][column] |= {"is_categorical": True, "categories": labels}
         if any(isinstance(x, float) for x in labels):
             msg = f"import_model: the categories of `{own_names[column]}` are not all integers or text"

@@ -110,7 +110,7 @@ def fit_sparse_lr(
         values, or any beyond 1e18. They are not scaled: bring them to similar ranges.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
-        not there (`Model.rows` counts it all the same). A factor common to all weights changes
+        not there (`rows=` in the model's text counts it all the same). A factor common to all weights changes
         nothing but the default of `l2`.
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is

@@ -71,7 +71,7 @@ class Division:
         with problems.collect():
             if n_folds is not None:
                 self.parts = _whole("n_folds", n_folds)
-            if isinstance(folds, pl.Series) or getattr(folds, "ndim", 0):
+            if isinstance(folds, pl.Series) or getattr(folds, "ndim", None):
                 msg = "parameter `folds`: values that stand in no column; add them to the frame, and name their column"
                 raise TypeError(msg)
             if isinstance(folds, pl.Expr):
@@ -397,7 +397,7 @@ def validation_call(
     text = own.call.json(own.named)
     with own.call.problems.collect():
         if not isinstance(models, bool):
-            msg = f"parameter `models`: {models!r} is not True or False"
+            msg = f"parameter `models`: {models!r} is not True or False"  # type: ignore[unreachable]
             raise TypeError(msg)
     measured = own.measured(params.get("metric"), _FIELDS if models else _FIELDS[:-1])
     fit, more = own.fit(text)

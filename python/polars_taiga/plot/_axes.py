@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from polars_taiga._grid import unnamed
 from polars_taiga.plot import _chart
 
 OTHERS = "(others)"
@@ -17,6 +18,7 @@ def is_ordered(dtype: pl.DataType) -> bool:
 
 def axis_values(values: pl.Series) -> tuple[pl.Series, str]:
     """A column as an axis draws it, and the kind of axis: numbers, times in milliseconds, or texts."""
+    values = unnamed(values)
     if values.dtype in (pl.Date, pl.Datetime):
         return values.cast(pl.Datetime("ms")).to_physical().cast(pl.Float64), "T"
     if is_ordered(values.dtype):
@@ -26,14 +28,14 @@ def axis_values(values: pl.Series) -> tuple[pl.Series, str]:
 
 def frequent(values: pl.Series, most: int) -> tuple[pl.Series, list[str]]:
     """Texts, those that are not among the most frequent made one; and these, in order. Missing values are null."""
-    # Under a name of its own, which is not that of the counts.
-    counts = values.drop_nulls().alias("value").value_counts(sort=False)
+    values = unnamed(values)
+    counts = values.drop_nulls().value_counts(sort=False)
     counts = counts.sort(["count", "value"], descending=[True, False])
     kept = sorted(counts["value"].head(most).to_list())
     if counts.height <= most:
         return values, kept
-    texts = pl.when(pl.col(values.name).is_in(kept) | pl.col(values.name).is_null()).then(pl.col(values.name))
-    return values.to_frame().select(texts.otherwise(pl.lit(OTHERS)).alias(values.name)).to_series(), [*kept, OTHERS]
+    texts = pl.when(pl.col("value").is_in(kept) | pl.col("value").is_null()).then(pl.col("value"))
+    return values.to_frame().select(texts.otherwise(pl.lit(OTHERS)).alias("value")).to_series(), [*kept, OTHERS]
 
 
 def x_of(feature: str, axis: str, categories: list[str]) -> Any:

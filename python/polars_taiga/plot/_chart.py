@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from polars_taiga._grid import unnamed
 from polars_taiga._scores import listed
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8C8C8C"
@@ -31,9 +32,14 @@ def altair() -> Any:
 
 def data(frame: pl.DataFrame) -> Any:
     """Make a frame a chart's data: rows as dictionaries, NaN and infinite numbers as null, which JSON can hold."""
-    floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
-    finite = [pl.when(pl.col(name).is_finite()).then(pl.col(name)).alias(name) for name in floats]
+    finite = [_finite(column) for column in frame.get_columns() if column.dtype.is_float()]
     return altair().Data(values=frame.with_columns(finite).to_dicts())
+
+
+def _finite(values: pl.Series) -> pl.Series:
+    """Numbers, null where they are not finite."""
+    own = pl.col("value")
+    return unnamed(values).to_frame().select(pl.when(own.is_finite()).then(own)).to_series().alias(values.name)
 
 
 def finish(chart: Any, title: str, subtitle: str | Sequence[str] = "", **size: Any) -> Any:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import polars as pl
 
 from polars_taiga import _plugin
+from polars_taiga._grid import by_name
 from polars_taiga._scores import class_names, class_text, listed, score_title
 from polars_taiga.model import Model
-from polars_taiga.predict import columns_by_name, predict_by_name
+from polars_taiga.predict import columns_by_name, predict_by_name, target_by_name
 
 if TYPE_CHECKING:
     from polars_taiga._plugin import IntoColumn
@@ -47,6 +48,11 @@ def frame_of(data: object) -> pl.LazyFrame:
     raise TypeError(msg)
 
 
+def of_frame(column: IntoColumn, role: str) -> pl.Expr:
+    """A column of the frame by its name, or an expression."""
+    return by_name(column) if isinstance(column, str) else _plugin.as_expr(column, role)
+
+
 def collect(query: pl.LazyFrame, what: str = "frame") -> pl.DataFrame:
     """Run a query of ours; no rows are an error."""
     with _plugin.errors():
@@ -71,7 +77,7 @@ def _of_classes(model: Model, explained: pl.Series) -> dict[str | None, pl.Serie
     """An explanation by class; one of None where there is one output."""
     if model._inner.outputs() == 1:
         return {None: explained}
-    return {field.name: explained.struct.field(field.name) for field in cast("pl.Struct", explained.dtype).fields}
+    return {of.name: of for of in explained.struct.unnest().get_columns()}
 
 
 def _explain(
@@ -98,7 +104,8 @@ def _shap_interactions(model: Model, frame: pl.DataFrame) -> dict[str | None, pl
     """The mean size of each pair's interaction by class: a column for each of the model's, and its row for each."""
     means = {}
     for name, values in _explain(model, frame, "shap_interactions").items():
-        lines = [values.struct.field(column).struct.unnest() for column in explained_columns(model)]
+        of_columns = values.struct.unnest()
+        lines = [of_columns[column].struct.unnest() for column in explained_columns(model)]
         means[name] = pl.concat([line.select(pl.all().abs().mean()) for line in lines])
     return means
 
@@ -139,8 +146,8 @@ def scored(
 
     Weights are checked.
     """
-    known = _plugin.as_expr(model.target if target is None else target, "the target")
-    weight = pl.lit(1.0) if weights is None else _plugin.as_expr(weights, "weights").cast(pl.Float64)
+    known = target_by_name(model) if target is None else of_frame(target, "the target")
+    weight = pl.lit(1.0) if weights is None else of_frame(weights, "weights").cast(pl.Float64)
     prediction = predict_by_name(model)
     if model.classes is None and model._inner.outputs() > 1:
         if model.loss != "gaussian":
@@ -180,7 +187,7 @@ def one_against_rest(model: Model, rows: pl.DataFrame, label: object) -> dict[st
     drawn = {}
     for name in chosen:
         if model._inner.outputs() > 1:
-            score = rows["prediction"].struct.field(name)
+            score = rows["prediction"].struct.unnest()[name]
         else:
             score = rows["prediction"] if name == names[-1] else 1 - rows["prediction"]
         positive = actual == name

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_taiga.plot import _chart
+from polars_taiga._grid import by_name
+from polars_taiga.plot import _chart, _rows
 from polars_taiga.statistics import histogram as _histogram
 from polars_taiga.statistics import min_max
 
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from altair import Chart, ConcatChart
 
 __all__ = ["histogram"]
+
+# What groups and histograms are called here: a column may have any name.
+_GROUP, _BINS = "series", "bins"
 
 _HEIGHTS = ("count", "weight", "density")
 _COLUMNS = 24
@@ -120,29 +124,30 @@ def histogram(
 def _one(data: pl.DataFrame, column: str | None, by: str | None, title: str | None, params: dict[str, Any]) -> Any:
     """Draw one column."""
     others = [name for name in data.columns if name != by]
+    groups = [] if by is None else [data[by].alias(_GROUP)]
     if column is None and [*others[:2], *others[2:3]] == ["lower", "upper", *others[2:3]]:
-        bins, name, computed = data, "", True
+        bins, name, computed = pl.DataFrame([*groups, *(data[other] for other in others)]), "", True
     else:
         name = _chart.choose(others, column)
         computed = _is_result(data.schema[name])
-        result = data.select(by, name) if computed and by else data.select(name) if computed else None
-        if result is None:
+        if computed:
+            result = pl.DataFrame([*groups, data[name].alias(_BINS)])
+        else:
+            if isinstance(params.get("weights"), str):
+                params = {**params, "weights": _rows.of_frame(params["weights"], "weights")}
             # Weights may be any expression over the frame.
-            result = (
-                data.select(_histogram(name, **params).alias(name))
-                if by is None
-                else _of_groups(data, name, by, params)
-            )
-        if isinstance(result.schema[name], pl.List):
+            drawn = by_name(name)
+            result = data.select(_made(drawn, params)) if by is None else _of_groups(data, drawn, by, params)
+        if isinstance(result.schema[_BINS], pl.List):
             if by is None and result.height != 1:
                 msg = f"column `{name}`: {result.height} histograms; one can be drawn, or with `by` one for each group"
                 raise ValueError(msg)
-            result = result.explode(name)
-        bins = result.unnest(name)
+            result = result.explode(_BINS)
+        bins = result.unnest(_BINS)
     if computed and params:
         msg = f"the histogram is already computed: {', '.join(params)} can't be changed"
         raise ValueError(msg)
-    found = [name for name in bins.columns if name not in ("lower", "upper", by)]
+    found = [name for name in bins.columns if name not in ("lower", "upper", *(() if by is None else (_GROUP,)))]
     height = found[0] if len(found) == 1 else ""
     if height not in _HEIGHTS or "lower" not in bins.columns:
         msg = f"bins have the columns lower, upper and one of {', '.join(_HEIGHTS)}, not {', '.join(bins.columns)}"
@@ -154,17 +159,23 @@ def _one(data: pl.DataFrame, column: str | None, by: str | None, title: str | No
     return _chart.finish(_outlines(bins, height, name, by, kind), f"Histogram of {name} by {by}")
 
 
-def _of_groups(data: pl.DataFrame, name: str, by: str, params: dict[str, Any]) -> pl.DataFrame:
+def _made(column: pl.Expr, params: dict[str, Any]) -> pl.Expr:
+    """The histogram of a column, under a name of ours."""
+    return _histogram(column, **params).alias(_BINS)
+
+
+def _of_groups(data: pl.DataFrame, column: pl.Expr, by: str, params: dict[str, Any]) -> pl.DataFrame:
     """A histogram for each group, over the same bins: those of all rows unless parameters say which."""
-    if isinstance(params.get("bins"), int | None) and params.get("range") in (None, (0, 0), [0, 0]):
-        ends = data.select(min_max(name)).to_series().struct.unnest()
-        if ends["min"].null_count():
-            return data.group_by(by, maintain_order=True).agg(_histogram(name, **params).alias(name))
-        if ends["min"].dtype.is_temporal():
-            return _of_groups(data, name, by, {**params, "range": pl.concat([ends["min"], ends["max"].alias("min")])})
-        low, high = ends.select(pl.all().cast(pl.Float64)).row(0)
-        params = {**params, "range": (low - 1, high + 1) if low == high else (low, high)}
-    return data.group_by(by, maintain_order=True).agg(_histogram(name, **params).alias(name))
+    asked = params.get("range")
+    is_free = asked is None or (not isinstance(asked, pl.Series) and asked in ((0, 0), [0, 0]))
+    if isinstance(params.get("bins"), int | None) and is_free:
+        ends = data.select(min_max(column).alias(_BINS)).to_series().struct.unnest()
+        if ends["min"].dtype.is_temporal() and not ends["min"].null_count():
+            params = {**params, "range": pl.concat([ends["min"], ends["max"].alias("min")])}
+        elif not ends["min"].null_count():
+            low, high = ends.select(pl.all().cast(pl.Float64)).row(0)
+            params = {**params, "range": (low - 1, high + 1) if low == high else (low, high)}
+    return data.group_by(by_name(by).alias(_GROUP), maintain_order=True).agg(_made(column, params))
 
 
 def _drawable(bins: pl.DataFrame) -> tuple[pl.DataFrame, str]:
@@ -202,13 +213,13 @@ def _axis(kind: str) -> dict[str, Any]:
 def _outlines(bins: pl.DataFrame, height: str, name: str, by: str, kind: str) -> Any:
     """Draw the bins of groups as steps: at each lower edge the bin's height, at the last upper edge the last's."""
     altair = _chart.altair()
-    bins = bins.with_columns(pl.col(by).cast(pl.String).fill_null("null").alias("series"))
-    groups = sorted(bins["series"].unique().to_list())
+    bins = bins.with_columns(pl.col(_GROUP).cast(pl.String).fill_null("null"))
+    groups = sorted(bins[_GROUP].unique().to_list())
     _chart.few("groups", len(groups), f"filter `{by}`")
-    ends = bins.group_by("series", maintain_order=True).agg(pl.col("upper").last(), pl.col(height).last())
-    columns = ["series", "x", height]
+    ends = bins.group_by(_GROUP, maintain_order=True).agg(pl.col("upper").last(), pl.col(height).last())
+    columns = [_GROUP, "x", height]
     steps = pl.concat([bins.rename({"lower": "x"}).select(columns), ends.rename({"upper": "x"}).select(columns)]).sort(
-        "series", "x", maintain_order=True
+        _GROUP, "x", maintain_order=True
     )
     return (
         altair.Chart(_chart.data(steps))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
+from polars_taiga._grid import unnamed
 from polars_taiga.plot import _chart, _rows
 from polars_taiga.plot._axes import axis_values, frequent, is_ordered, panels, x_of
 from polars_taiga.plot._cells import cells, dot_size
@@ -113,8 +114,10 @@ def dependence(
     if isinstance(sample.schema[feature], pl.List | pl.Array | pl.Struct):
         msg = f"parameter `feature`: {feature!r} has lists, which no axis can show"
         raise ValueError(msg)
-    if sample[feature].null_count() == sample.height:
-        msg = f"parameter `feature`: {feature!r} is null in every row"
+    values = unnamed(sample[feature]).drop_nulls()
+    if values.is_empty() or (values.dtype.is_float() and not values.is_finite().any()):
+        what = "null" if values.is_empty() else "null or not finite"
+        msg = f"parameter `feature`: {feature!r} is {what} in every row"
         raise ValueError(msg)
     picture: Chart = _draw_shap(model, sample, feature, drawn, color)
     return picture
@@ -166,7 +169,7 @@ def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str
 
 def _colour(values: pl.Series, name: str) -> tuple[pl.Series, Any]:
     """The column that dots are coloured by, and how: numbers from their 5th to their 95th percentile."""
-    alt = _chart.altair()
+    alt, values = _chart.altair(), unnamed(values)
     if not is_ordered(values.dtype):
         texts, names = frequent(values.cast(pl.String), len(_chart.COLOURS) - 2)
         texts, names = texts.fill_null("(missing)"), [*names, *(["(missing)"] if texts.null_count() else [])]

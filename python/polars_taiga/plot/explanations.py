@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_taiga import _scores
+from polars_taiga._grid import unnamed
 from polars_taiga.plot import _chart, _rows
 from polars_taiga.predict import predict_by_name
 
@@ -24,7 +25,7 @@ _PANELS = 6
 
 def _ranks(values: pl.Series) -> pl.Series:
     """Where each value stands among the column's, from 0 to 1; null of what has no order, and of missing values."""
-    dtype = values.dtype
+    values, dtype = unnamed(values), values.dtype
     if not (dtype.is_numeric() or dtype.is_temporal() or dtype == pl.Boolean):
         return pl.Series([None] * len(values), dtype=pl.Float64)
     numbers = values.to_physical().cast(pl.Float64).fill_nan(None)
@@ -119,7 +120,7 @@ def shap_summary(
     sample = _rows.feature_rows(model, frame, _chart.at_least("rows", rows, 1, 10**9), seed)
     values = {name: of for name, of in _rows._shap(model, sample).items() if name in drawn}
     names = _rows.explained_columns(model)
-    sizes = {name: sum(_number(of[name].abs().mean()) for of in values.values()) for name in names}
+    sizes = {name: sum(_number(unnamed(of[name]).abs().mean()) for of in values.values()) for name in names}
     kept = sorted(names, key=lambda name: -sizes[name])[:features]
     ranks = {name: _ranks(sample[name]) for name in kept}
     low = min(_number(of[name].min()) for of in values.values() for name in kept)
@@ -325,14 +326,13 @@ def interactions(
     sample = _rows.feature_rows(model, frame, min(_chart.at_least("rows", rows, 1, 10**9), fit), seed)
     drawn = _rows.outputs(model, label, 10**9)
     found = [of for name, of in _rows._shap_interactions(model, sample).items() if name in drawn]
-    mean = pl.DataFrame({name: sum((of[name] for of in found[1:]), found[0][name]) / len(found) for name in names})
+    by_column = {name: [unnamed(of[name]) for of in found] for name in names}
+    mean = pl.DataFrame({name: sum(of[1:], of[0]) / len(found) for name, of in by_column.items()})
     sums = dict(zip(names, mean.sum_horizontal(), strict=True))
     kept = sorted(names, key=lambda name: -sums[name])[:features]
-    cells = (
-        mean.with_columns(row=pl.Series(names))
-        .unpivot(index="row", variable_name="column", value_name="value")
-        .filter(pl.col("row").is_in(kept), pl.col("column").is_in(kept))
-    )
+    at = {name: i for i, name in enumerate(names) if name in kept}
+    pairs = [(row, column, mean[column][at[row]]) for column in at for row in at]
+    cells = pl.DataFrame(pairs, {"row": pl.String, "column": pl.String, "value": pl.Float64}, orient="row")
     most = cells.select(pl.col("value").max()).item()
     cells = cells.with_columns(
         text=pl.Series([_chart.number(float(f"{value:.2g}")) for value in cells["value"]], dtype=pl.String),

@@ -213,7 +213,7 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
         for column, rows, metric in _curves(one):
             series = ", ".join(filter(None, [name, rows]))
             drawn.setdefault(series, None)
-            curve = rounds.select("round", pl.col(column).alias("value"), "best", series=pl.lit(series))
+            curve = rounds.select("round", rounds[column].alias("value"), "best", series=pl.lit(series))
             curves.setdefault(_metric_title(metric, one), []).append(_thin(curve, points))
     _chart.few("curves", len(drawn), "draw fewer models, or of fewer sets")
     panels = [_panel(metric, pl.concat(of_metric), list(drawn)) for metric, of_metric in curves.items()]

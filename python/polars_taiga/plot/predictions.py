@@ -259,7 +259,7 @@ def residuals(
     if model.classes is not None:
         msg = f"the model of `{model.target}` has classes, not residuals: draw its calibration"
         raise ValueError(msg)
-    extra = {} if x is None else {"x": _plugin.as_expr(x, "x").cast(pl.Float64)}
+    extra = {} if x is None else {"x": _rows.of_frame(x, "x").cast(pl.Float64)}
     rows = _rows.scored(model, frame, target, weights, **extra)
     rows = rows.select(
         (pl.col("prediction") if x is None else pl.col("x")).alias("x"),
@@ -270,7 +270,9 @@ def residuals(
         msg = "parameter `x`: it is null or not finite in every row"
         raise ValueError(msg)
 
-    title = f"predicted {model.target}" if x is None else next(iter(_plugin.names_of([extra["x"]])), "x")
+    title = f"predicted {model.target}" if x is None else x
+    if not isinstance(title, str):
+        title = next(iter(_plugin.names_of([title])), "x")
     dots, lines = cells(rows, 80, 60), _quantiles(rows, "x", min(max(rows.height // 30, 1), 20))
     over = alt.X("x:Q", title=title, scale=alt.Scale(zero=False, nice=False), axis=alt.Axis(labelOverlap=True))
     side = f"{model.target} − prediction"

@@ -142,7 +142,7 @@ fn fit_on(
         fitted.passes = history.best + 1;
     }
     let mut model = LinearModel {
-        params: params.recorded(),
+        params: params.described(),
         target: input.target_name.clone(),
         labels: columns.labels,
         sparse: columns.sparse,
@@ -225,7 +225,7 @@ fn constant_on(pool: &ThreadPool, input: &Input<'_>, params: &LinearParams) -> R
         intercepts.iter_mut().for_each(|x| *x -= mean);
     }
     Ok(LinearModel {
-        params: params.recorded(),
+        params: params.described(),
         target: input.target_name.clone(),
         labels: labels.clone(),
         dense_weights: vec![0.0; features.dense.len() * intercepts.len()],

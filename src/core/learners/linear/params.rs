@@ -151,7 +151,7 @@ impl LinearParams {
         Err(Error::parameter("optimizer", text))
     }
 
-    /// Returns the parameters as a receipt describes them: what is told as it would be where it is not told counts as not told. `l2`, whose default
+    /// Returns the parameters as a model keeps and a receipt describes them: what is told as it would be where it is not told counts as not told. `l2`, whose default
     /// depends on the rows' weights, and `metric`, on the target, stay as they are.
     pub fn described(&self) -> Self {
         let untold = LinearParams { epochs: None, batch: None, learning_rate: None, tolerance: None, ..self.clone() };
