@@ -615,7 +615,9 @@ def test_what_does_not_go_together_is_told_at_the_call(more: dict[str, Any], mat
         ({"address": "10.0.0.1:0"}, "`address`"),
         ({"secret": ""}, "`secret`"),
         ({"timeout": 0}, "`timeout`"),
-        ({"timeout": float("nan")}, "`timeout`"),
+        ({"timeout": -1}, "`timeout`: -1 is not a number of seconds"),
+        ({"timeout": float("nan")}, "`timeout`: nan is not a number of seconds"),
+        ({"timeout": float("inf")}, "`timeout`: inf is not a number of seconds"),
         ({"timeout": "long"}, "`timeout`"),
     ],
 )

@@ -84,6 +84,10 @@ class Collective:
             if getattr(self, name) < 0:
                 msg = f"parameter `{name}`: {getattr(self, name)} is negative"
                 raise ValueError(msg)
+        # As what the plugin has of it, -1 and NaN are 0.
+        if not 0.001 <= self.timeout <= 1e7:
+            msg = f"parameter `timeout`: {self.timeout} is not a number of seconds from 0.001 to 10,000,000"
+            raise ValueError(msg)
         problem = _taiga.collective_problem(self.rank, self.world, self.address, self.secret, float(self.timeout))
         if problem is not None:
             raise ValueError(problem)
