@@ -65,7 +65,7 @@ pub fn table(rows: usize, features: usize, loss: &str, seed: u64) -> Table {
         }
         "cross_entropy" => Table::numbers(columns, z.iter().map(|z| 1.0 / (1.0 + (-z).exp())).collect()),
         _ if RANKING.contains(&loss) => {
-            let grade = |z: &f64| if loss == "pairwise" { *z } else { (z + 1.0).floor().clamp(0.0, 4.0) };
+            let grade = |z: &f64| if loss == "pairwise" { z.abs() } else { (z + 1.0).floor().clamp(0.0, 4.0) };
             Table { groups: Some(groups(rows, &mut dice)), ..Table::numbers(columns, z.iter().map(grade).collect()) }
         }
         "cox" | "aft" => {

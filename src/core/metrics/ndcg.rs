@@ -9,7 +9,7 @@ pub(super) const METRIC: Metric = Metric {
     groups: true,
     takes: Takes::Places,
     value: |rows| mean_of_groups(rows, ndcg),
-    undefined: "the rows have no groups, or a grade is negative",
+    undefined: "the rows have no groups, or a grade is negative, which other metrics take",
     ..ERROR
 };
 
