@@ -655,10 +655,10 @@ def fit_gbdt(
         over groups, each weighed by the mean weight of its rows; rows of equal scores count as the mean of all their
         orders; a target above 0 is relevant), and of survival `"concordance"` (Harrell's), `"cox_nloglik"` (per event,
         the held-out rows at risk among themselves), `"aft_nloglik"` and `"brier"` (integrated; docs/survival.md);
-        default the loss itself, and `"ndcg"` where the loss ranks (of grades from 0 on; name another for others). Those of a single number are of the mean under
-        `loss="gaussian"`. Some take a parameter behind an `@`: `"ndcg@5"`, `"quantile@0.9"`, `"ece@20"`,
-        `"auc@weighted"` (`docs/metrics.md`). Or a metric of your own, which `tg.metric` makes. (XGBoost, CatBoost:
-        `eval_metric`.)
+        default the loss itself, and `"ndcg"` where the loss ranks (of grades from 0 on; name another for
+        others). Those of a single number are of the mean under `loss="gaussian"`. Some take a parameter behind
+        an `@`: `"ndcg@5"`, `"quantile@0.9"`, `"ece@20"`, `"auc@weighted"` (`docs/metrics.md`). Or a metric of
+        your own, which `tg.metric` makes. (XGBoost, CatBoost: `eval_metric`.)
     eval_train
         Whether the rows that are trained on are measured as well, after each round; default False. `Model.history` has
         them as `train`. They decide over nothing while rows are held out.
