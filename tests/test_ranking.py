@@ -155,7 +155,7 @@ def test_errors_say_what_is_wrong(df: pl.DataFrame) -> None:
     assert "`group`" in fault(held_out, loss="rmse", metric="ndcg", eval="out")
     nulls = df.with_columns(query=pl.when(pl.col("query") != 3).then("query"))
     assert "the group is null in" in fault(nulls, group="query")
-    assert "can't say which rows are ranked together" in fault(df, group=pl.col("a"))
+    assert "can't say which rows are of a group" in fault(df, group=pl.col("a"))
     assert "grades are whole numbers" in fault(df.with_columns(grade=-pl.col("grade")), group="query")
     assert "rank_decay" in fault(df, ValueError, group="query", rank_decay=0)
     assert "rank_truncation" in fault(df, ValueError, group="query", rank_truncation=0)

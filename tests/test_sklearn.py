@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 import pickle
 import socket
 import subprocess
 import sys
+import uuid
 import warnings
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
+import polars.selectors as cs
 import polars_taiga as tg
 import pyarrow as pa
 import pytest
@@ -36,6 +40,8 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+# Older versions of Polars take some names for patterns everywhere.
+KNOWS_NAMES = pl.DataFrame({"^a$": [1], "a": [2]}).select(cs.by_name("^a$")).columns == ["^a$"]
 CLASSIFIERS = [GbdtClassifier, ForestClassifier, SparseLogisticRegression]
 REGRESSORS = [GbdtRegressor, ForestRegressor]
 NAMES = [f"x{i}" for i in range(4)]
@@ -220,6 +226,51 @@ def test_lists_with_an_entry_for_each_column(x: np.ndarray, number: np.ndarray) 
     )
 
 
+@pytest.mark.parametrize("cls", [GbdtClassifier, GbdtRegressor, GbdtRanker, ForestClassifier, ForestRegressor])
+def test_a_mask_of_categorical_columns(cls: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    """Proves that one entry for each column chooses columns, in any kind of list, and that a name alone is one."""
+    codes = np.column_stack([np.arange(len(x)) * 7 % 5, x[:, 0], np.arange(len(x)) % 3])
+    frame = pl.DataFrame(codes, schema=["ab", "b", "c"])
+
+    def fitted(data: Any, categorical: Any) -> tg.Model:
+        model: tg.Model = small(cls, categorical=categorical).fit(data, flag).model_
+        return model
+
+    expected = fitted(frame, ["ab", "c"])
+    assert list(expected.features.values()) == ["categorical", "numeric", "categorical"]
+    mask = [True, False, True]
+    for given in (mask, np.array(mask), tuple(np.array(mask)), pl.Series(mask), pd.Series(mask)):
+        assert fitted(frame, given) == expected
+        assert fitted(codes, given) == fitted(codes, [0, 2])
+    assert fitted(frame, [False] * 3) == fitted(frame, None) == fitted(frame, [])
+    for one in ("ab", 0, np.int64(0)):
+        assert fitted(frame, one) == fitted(frame, ["ab"]) == fitted(frame, [True, False, False])
+    for wrong in ([True, False], [True] * 4):
+        with pytest.raises(ValueError, match=f"`categorical`: it is a mask of {len(wrong)} entries, .*X has 3"):
+            fitted(frame, wrong)
+    for wrong in ([True, 0, 1], True, np.bool_(True), [[True, False, True]]):
+        with pytest.raises(ValueError, match="`categorical`: True is no column"):
+            fitted(frame, wrong)
+
+
+@pytest.mark.skipif(not hasattr(pl.LazyFrame, "collect_batches"), reason="Polars has no collect_batches")
+def test_masks_and_names_of_categorical_columns_in_batches(x: np.ndarray, number: np.ndarray) -> None:
+    frame = pl.DataFrame({"ab": np.arange(len(x)) * 7 % 5, "b": x[:, 0]})
+    expected = GbdtRegressor(rounds=3, categorical=["ab"]).fit(frame, number).model_
+    for given in ("ab", 0, [True, False]):
+        assert GbdtRegressor(rounds=3, categorical=given).fit(frame.lazy(), number, batches=True).model_ == expected
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"monotone": {True: 1}}, {"bins": {True: 9}}, {"feature_weights": {True: 2.0}}, {"interaction": [[True, False]]}],
+)
+def test_a_boolean_is_no_position(params: dict[str, Any], x: np.ndarray, number: np.ndarray) -> None:
+    (name,) = params
+    with pytest.raises(ValueError, match=f"parameter `{name}`: True is no column; one is named, or numbered from 0 on"):
+        GbdtRegressor(rounds=2, **params).fit(x, number)
+
+
 def test_forests_are_fit_forests(x: np.ndarray, number: np.ndarray, kind: np.ndarray) -> None:
     numbers = ForestRegressor(trees=8, bins={1: 9}, random_state=5).fit(x, number)
     assert numbers.model_ == table(x, target=number).taiga.fit_forest(
@@ -261,6 +312,36 @@ def test_a_sparse_matrix_is_the_dense_one(cls: Any, x: np.ndarray, flag: np.ndar
             assert np.allclose(getattr(one, score)(other), getattr(dense, score)(x), rtol=1e-6)
     if cls is SparseLogisticRegression:
         assert np.allclose(sparse.coef_, dense.coef_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [sp.csr_matrix, sp.csc_matrix, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("cls", [*CLASSIFIERS, *REGRESSORS])
+def test_a_sparse_matrix_with_duplicates_stays_as_it_is(cls: Any, kind: Any) -> None:
+    """Proves that entries of one place count as their sum, and that no array of the matrix is written to."""
+    rng = np.random.default_rng(5)
+    by_row = kind in (sp.csr_matrix, sp.csr_array)
+    lines, places = (60, 4) if by_row else (4, 60)
+    parts = [
+        rng.integers(1, 5, 180).astype(float),
+        rng.integers(0, places, 180).astype(np.int32),
+        np.linspace(0, 180, lines + 1).astype(np.int32),
+    ]
+    dense = np.zeros((lines, places))
+    for line in range(lines):
+        for entry in range(parts[2][line], parts[2][line + 1]):
+            dense[line, parts[1][entry]] += parts[0][entry]
+    dense = dense if by_row else dense.T
+    y = (dense.sum(axis=1) > np.median(dense.sum(axis=1))).astype(int)
+    kept = [part.copy() for part in parts]
+    for part in parts:
+        part.flags.writeable = False
+    matrix = kind(tuple(parts), shape=(60, 4))
+    est = small(cls).fit(matrix, y)
+    assert est.model_ == small(cls).fit(kind(dense), y).model_
+    assert np.array_equal(est.predict(matrix), est.predict(dense))
+    for part, own, now in zip(kept, parts, (matrix.data, matrix.indices, matrix.indptr), strict=True):
+        assert np.array_equal(own, part)
+        assert np.array_equal(now, part)
 
 
 def tables(x: np.ndarray, number: np.ndarray) -> dict[str, tuple[Any, Any]]:
@@ -321,6 +402,133 @@ def test_categories_of_numbers(x: np.ndarray, number: np.ndarray) -> None:
         array.model_
         == GbdtRegressor(rounds=5, categorical=["x1"]).fit(plain.rename({"x": "x0", "c": "x1"}), number).model_
     )
+
+
+@pytest.mark.skipif(not KNOWS_NAMES, reason="this Polars takes some names for patterns everywhere")
+@pytest.mark.parametrize("kind", [pl.DataFrame, pl.DataFrame.lazy, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
+def test_columns_named_like_patterns(kind: Any) -> None:
+    """Proves that names change nothing: of categories, of numbers, of lists, of missing values, and of labels."""
+    rows = np.arange(120)
+    plain = pl.DataFrame(
+        {"p": rows % 2 + 1.0, "a": rows // 2 % 2 + 1.0, "q": rows % 3, "t": np.array(["u", "v"])[rows % 2]}
+    )
+    plain = plain.with_columns(nothing=None)
+    odd = {"p": "^a$", "q": "*", "t": "^.*$", "nothing": "^t.*$"}
+    named, y = plain.rename(odd), np.array([1.0, 2, 3, 4])[rows % 4]
+    asked: dict[str, Any] = {"categorical": [0], "bins": {1: 5}}
+    boosted: dict[str, Any] = {"rounds": 4, "min_child_weight": 0, "monotone": {2: 1}, "feature_weights": {1: 0.5}}
+    for est in (GbdtRegressor(**boosted, **asked), ForestRegressor(trees=4, **asked)):
+        got = clone(est).fit(kind(named), y)
+        assert list(got.model_.features) == [odd.get(name, name) for name in plain.columns]
+        assert np.array_equal(got.predict(kind(named)), clone(est).fit(plain, y).predict(plain))
+    eval_set = (kind(named.with_columns(pl.lit("v").alias("^.*$"))), y)
+    held = GbdtRegressor(rounds=3, categorical=[0]).fit(
+        kind(named), y, eval_set=eval_set, row_key=pl.DataFrame({"^k$": rows})
+    )
+    assert held.model_.history.height == 3
+    some = plain.select("p", "a", "t").with_columns(p=pl.col("p") / 4)
+    encoded = [
+        TargetEncoder().fit(data, y).transform(data) for data in (some, kind(some.rename({"p": "^a$", "t": "^.*$"})))
+    ]
+    assert np.array_equal(*encoded)
+    numbers = plain.select("p", "a", "q")
+    linear = [
+        SparseLogisticRegression().fit(data, y > 2).coef_ for data in (numbers, kind(numbers.rename({"p": "^a$"})))
+    ]
+    assert np.array_equal(*linear)
+    for value, text in ((float("nan"), "contains NaN"), (float("inf"), "contains infinity")):
+        wrong = numbers.with_columns(p=pl.when(pl.int_range(pl.len()) == 7).then(value).otherwise("p"))
+        with pytest.raises(ValueError, match=rf"{text}.*\n?.*column '\^a\$'"):
+            SparseLogisticRegression().fit(kind(wrong.rename({"p": "^a$"})), y > 2)
+
+
+@pytest.mark.skipif(not KNOWS_NAMES, reason="this Polars takes some names for patterns everywhere")
+def test_lists_and_labels_named_like_patterns(x: np.ndarray, kind: np.ndarray) -> None:
+    lists = pl.DataFrame({"i": [[0, 7], [7], [0], [7, 9]] * 20, "v": [[1.0, 2.0], [1.0], [3.0], [1.0, 0.5]] * 20})
+    both = [
+        SparseLogisticRegression(indices=0, values=1, features=10).fit(data, [0, 1] * 40).predict_proba(data)
+        for data in (lists, lists.rename({"i": "^v$", "v": "*"}))
+    ]
+    assert np.array_equal(*both)
+    odd = {"low": "^low$", "mid": "^mid$", "top": "^top$"}
+    est = GbdtClassifier(rounds=3).fit(x, [odd[label] for label in kind])
+    same = GbdtClassifier(rounds=3).fit(x, kind)
+    assert np.array_equal(est.predict_proba(x), same.predict_proba(x))
+    assert np.array_equal(list(est.staged_predict_proba(x)), list(same.staged_predict_proba(x)))
+
+
+def test_objects_in_pandas_are_those_in_arrays(number: np.ndarray) -> None:
+    """Proves that a column of several types is what it is in an array, where Arrow has no type for it."""
+    y = number[:40]
+    for values in ([True, 1], [2**70, 1], ["a", b"b"], [1, 2.5], [None, "a"], [Decimal(1), Decimal("2.5")]):
+        pandas = pd.DataFrame({"x0": np.arange(40.0), "x1": pd.Series(values * 20, dtype=object)})
+        if isinstance(values[0], Decimal):
+            array: Any = np.column_stack([np.arange(40.0), np.array(values * 20, dtype=float)])
+        else:
+            array = pandas.to_numpy(dtype=object)
+        got, want = (GbdtRegressor(rounds=3).fit(data, y) for data in (pandas, array))
+        assert np.array_equal(got.predict(pandas), want.predict(array)), values
+    for values in ([1, "a"], [{}, 1], [dt.date(2020, 1, 1), "a"]):
+        pandas = pd.DataFrame({"a": np.arange(40.0), "k": pd.Series(values * 20, dtype=object)})
+        for est in (GbdtRegressor(rounds=2), ForestRegressor(trees=2), TargetEncoder()):
+            with pytest.raises(TypeError, match="column 'k': an argument must be a string or a real number"):
+                est.fit(pandas, y)
+        with pytest.raises(TypeError, match="column 'x1': an argument must be a string or a real number"):
+            GbdtRegressor(rounds=2).fit(pandas.to_numpy(), y)
+
+
+def test_types_that_polars_has_not_are_named(number: np.ndarray) -> None:
+    """Proves that the error names the column and its type, at a fit and at a prediction."""
+    y = number[:40]
+    columns = {
+        r"period\[D\]": pd.period_range("2020", periods=40, freq="D"),
+        "interval": pd.interval_range(0, 40),
+        "complex128": np.arange(40) * 1j,
+    }
+    for dtype, values in columns.items():
+        frame = pd.DataFrame({"a": y, "k": values})
+        for est in (GbdtRegressor(rounds=2), ForestRegressor(trees=2), SparseLogisticRegression(), TargetEncoder()):
+            with pytest.raises(TypeError, match=f"column 'k': its dtype is {dtype}.*, no type of Polars' own"):
+                est.fit(frame, y > 0)
+        with pytest.raises(TypeError, match=f"column 'k': its dtype is {dtype}"):
+            GbdtRegressor(rounds=2).fit(pd.DataFrame({"a": y, "k": y}), y).predict(frame)
+    with pytest.raises(TypeError, match="column 'k': its dtype is Object"):
+        GbdtRegressor(rounds=2).fit(pl.DataFrame({"k": pl.Series([object()] * 40, dtype=pl.Object)}), y)
+
+
+@pytest.mark.skipif(not hasattr(pl, "Float16"), reason="Polars has no Float16")
+@pytest.mark.parametrize("kind", ["polars", "lazy", "numpy", "pandas", "arrow"])
+def test_float16_is_a_float(kind: str, number: np.ndarray) -> None:
+    """Proves that its values give the model of the same values as Float32, categories and missing ones too."""
+    y = number[:60]
+    wide = pl.DataFrame(
+        {"x0": [1.0, 2.0, 3.0] * 20, "x1": [0.5, 2.0, None] * 20}, schema=dict.fromkeys(NAMES[:2], pl.Float32)
+    )
+
+    def narrow(frame: pl.DataFrame) -> Any:
+        own = frame.cast(pl.Float16)
+        return {
+            "polars": own,
+            "lazy": own.lazy(),
+            "numpy": own.to_numpy(),
+            "pandas": pd.DataFrame(own.to_numpy(), columns=own.columns),
+            "arrow": own.to_arrow(),
+        }[kind]
+
+    new = pl.DataFrame({"x0": [1.5, 2.0, None], "x1": [0.5, None, 2.0]}, schema=wide.schema)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for est in (GbdtRegressor(rounds=3, categorical=[0]), ForestRegressor(trees=3, categorical=[0])):
+            got, want = clone(est).fit(narrow(wide), y), clone(est).fit(wide, y)
+            assert got.model_ == want.model_
+            assert np.array_equal(got.predict(narrow(new)), want.predict(new))
+        got, want = TargetEncoder().fit(narrow(wide), y), TargetEncoder().fit(wide, y)
+        assert np.array_equal(got.transform(narrow(new)), want.transform(new))
+        missing = narrow(
+            wide.with_columns(x1=pl.when(pl.col("x0") == 1).then(float("nan")).otherwise(1.0).cast(pl.Float32))
+        )
+        with pytest.raises(ValueError, match="contains NaN"):
+            SparseLogisticRegression().fit(missing, y > 0)
 
 
 @pytest.mark.parametrize(
@@ -402,6 +610,143 @@ def test_keys_of_rows_are_those_of_the_function(cls: Any, x: np.ndarray, flag: n
         small(cls).fit(x, y, row_key=key[:3])
     with pytest.raises(ValueError, match="row_key"):
         small(cls).fit(x, y, row_key=key % 5)
+
+
+def forms(name: str) -> tuple[pl.Series, list[Any]]:
+    """60 values in no order, none twice, as Polars has them, and in other forms."""
+    place = np.random.default_rng(6).permutation(60)
+    days = [dt.date(2020, 1, 1) + dt.timedelta(days=int(i)) for i in place]
+    stamps = pd.to_datetime(pd.Series(days)) + pd.to_timedelta(place, "ns")
+    values: list[Any] = {
+        "days": days,
+        "times": [dt.datetime(2020, 1, 1, 5) + dt.timedelta(hours=int(i)) for i in place],
+        "times of a zone": [
+            dt.datetime(2020, 1, 1, int(i % 24), tzinfo=dt.timezone.utc) + i // 24 * dt.timedelta(1) for i in place
+        ],
+        "nanoseconds": list(stamps),
+        "nanoseconds of a zone": list(stamps.dt.tz_localize("UTC")),
+        "durations": [dt.timedelta(hours=int(i)) for i in place],
+        "decimals": [Decimal(int(i)) / 4 for i in place],
+        "integers": place.tolist(),
+        "numbers": [int(i) if i % 2 else i / 4 + 100 for i in place],
+        "text": [f"t{i:02}" for i in place],
+        "bytes": [bytes([int(i), 0]) for i in place],
+    }[name]
+    if name.startswith("nanoseconds"):
+        column = pl.Series(stamps.to_numpy())
+        column = column.dt.replace_time_zone("UTC") if "zone" in name else column
+    else:
+        column = pl.Series([float(v) for v in values] if name == "numbers" else values, strict=name != "decimals")
+    objects = np.empty(60, dtype=object)
+    objects[:] = values
+    others = [values, tuple(values), objects, pd.Series(values), pd.Series(values).array, pd.Index(values)]
+    if name == "days":
+        others += [np.array(values, dtype="M8[D]"), pa.array(values), pa.chunked_array([values])]
+    if name == "times":
+        others += [np.array(values, dtype=f"M8[{unit}]") for unit in ("h", "s", "us")]
+    if name == "durations":
+        others += [np.array(values, dtype=f"m8[{unit}]") for unit in ("h", "s", "us")]
+    if name == "integers":
+        others += [pd.Series(values, dtype="Int16"), np.array(values, dtype=">i4"), np.array(values, dtype=np.float16)]
+    if name == "text":
+        others += [pd.Series(values, dtype="string"), pd.Series(values, dtype="category"), np.array(values)]
+    return column, others
+
+
+FORMS = ["days", "times", "times of a zone", "nanoseconds", "nanoseconds of a zone", "durations", "decimals"]
+FORMS += ["integers", "numbers", "text", "bytes"]
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_an_order_in_any_form(name: str) -> None:
+    """Proves that trees and the encoder take the rows in the order that Python sorts the values in."""
+    column, others = forms(name)
+    city, y = pl.DataFrame({"c": [["a", "b", "c"][i % 7 % 3] for i in range(60)]}), np.arange(60) * 7 % 60
+    values = column.to_list()
+    place = np.array([sorted(values).index(value) for value in values])
+    if name.startswith("nanoseconds"):
+        place = np.random.default_rng(6).permutation(60)
+    assert sorted(place) == list(range(60))
+    trees = GbdtRegressor(rounds=3).fit(city, y, order_by=place).predict(city)
+    encoded = TargetEncoder().fit_transform(city, y, order_by=place)
+    assert not np.array_equal(encoded, TargetEncoder().fit_transform(city, y, order_by=-place))
+    for given in (column, *others):
+        assert np.array_equal(GbdtRegressor(rounds=3).fit(city, y, order_by=given).predict(city), trees)
+        assert np.array_equal(TargetEncoder().fit_transform(city, y, order_by=given), encoded)
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_keys_in_any_form(name: str, x: np.ndarray, number: np.ndarray) -> None:
+    """Proves that rows are drawn by the keys of a Polars column, alone and beside others, and in any order of rows."""
+    column, others = forms(name)
+    order = np.random.default_rng(7).permutation(60)
+
+    def fitted(key: Any, rows: Any = slice(None)) -> Any:
+        est = GbdtRegressor(rounds=2, row_sample="bernoulli", row_fraction=0.5)
+        return est.fit(x[:60][rows], number[:60][rows], row_key=key).predict(x)
+
+    alone, beside = fitted(column), fitted(pl.DataFrame({"key": column, "place": np.arange(60)}))
+    assert not np.array_equal(alone, beside)
+    assert not np.array_equal(alone, fitted(column.reverse()))
+    for given in others:
+        assert np.array_equal(fitted(given), alone), type(given)
+    assert np.array_equal(fitted([others[0][i] for i in order], order), alone)
+    assert np.array_equal(fitted(pd.DataFrame({"key": others[3], 3: np.arange(60)})), beside)
+    if name not in ("integers", "numbers", "text", "bytes"):  # NumPy makes one type of both there
+        assert np.array_equal(fitted(list(zip(others[0], range(60), strict=True))), beside)
+
+
+def test_what_is_given_of_rows_is_named_where_it_has_no_type(x: np.ndarray, number: np.ndarray) -> None:
+    """Proves that the error says which argument it is, and what to give."""
+    keys = [uuid.uuid4() for _ in x]
+    grades = np.arange(len(x)) % 3
+    text = "Polars has no type for its values, such as UUID.* or text, for example str"
+    for wrong in (keys, np.array(keys, dtype=object), pl.Series(keys, dtype=pl.Object)):
+        for name in ("order_by", "row_key"):
+            with pytest.raises(TypeError, match=f"{name}: {text}"):
+                GbdtRegressor(rounds=2).fit(x, number, **{name: wrong})
+        for name in ("group", "position"):
+            with pytest.raises(TypeError, match=f"{name}: {text}"):
+                GbdtRanker(rounds=2).fit(x, grades, **{name: wrong})
+        with pytest.raises(TypeError, match=f"row_key: {text}"):
+            GbdtRegressor(rounds=2).fit(x, number, row_key=pl.DataFrame({"a": pl.Series(keys, dtype=pl.Object)}))
+        with pytest.raises(TypeError, match=f"order_by: {text}"):
+            TargetEncoder().fit_transform(table(x), number, order_by=wrong)
+    assert GbdtRegressor(rounds=2).fit(x, number, row_key=[str(key) for key in keys]).n_iter_ == 2
+    for given, kind, why in [
+        ([dt.date(2020, 1, 1), "a"] * 200, TypeError, "order_by: Polars has no type for its values: .*Date"),
+        (pd.Series([1, "a"] * 200), TypeError, "'order_by': an argument must be a string or a real number"),
+        (pd.Series(pd.period_range("2020", periods=400, freq="D")), TypeError, r"'order_by': its dtype is period\[D\]"),
+        (x, ValueError, r"order_by: it is of shape \(400, 4\)"),
+        ("x0", ValueError, r"order_by: it is of shape \(\)"),
+        ([None, *map(str, range(399))], ValueError, "`order_by` is null in 1 of 400 rows"),
+        ([dt.date(2020, 1, 1)] * 3, ValueError, "order_by has 3 rows, and X has 400"),
+    ]:
+        with pytest.raises(kind, match=why):
+            GbdtRegressor(rounds=2).fit(x, number, order_by=given)
+    with pytest.raises(ValueError, match="order_by has 3 rows, and X has 400"):
+        TargetEncoder().fit_transform(table(x), number, order_by=[1, 2, 3])
+    with pytest.raises(ValueError, match="it is null in 1 of 400 rows, and a `row_key`"):
+        GbdtRegressor(rounds=2).fit(x, number, row_key=[None, *map(str, range(399))])
+
+
+def test_groups_and_positions_in_any_form(x: np.ndarray) -> None:
+    day, place, grade = np.arange(len(x)) % 9, np.arange(len(x)) % 4, np.arange(len(x)) // 9 % 3
+    days = [dt.date(2020, 1, 1) + dt.timedelta(days=int(i)) for i in day]
+    objects = np.array(place.tolist(), dtype=object)
+    expected = GbdtRanker(rounds=3).fit(x, grade, day, position=place).predict(x)
+    for groups in (
+        days,
+        np.array(days, dtype=object),
+        pd.Series(days),
+        pd.Series(pd.to_datetime(days)),
+        pl.Series(days),
+    ):
+        for position in (objects, pd.Series(place, dtype="Int8"), pd.Series(place, dtype="category")):
+            assert np.array_equal(GbdtRanker(rounds=3).fit(x, grade, groups, position=position).predict(x), expected)
+        sets = (x[:90], grade[:90], groups[:90])
+        held = GbdtRanker(rounds=3).fit(x, grade, groups, eval_set=sets, position=objects)
+        assert held.model_.history.height == 3
 
 
 @pytest.mark.parametrize("cls", [GbdtClassifier, GbdtRegressor, SparseLogisticRegression])
@@ -514,6 +859,99 @@ def test_several_processes_fit_an_estimator_together(cls: str, params: dict[str,
         if classes is not None:
             assert classes.tolist() == made[2][1].tolist()
             assert classes.dtype.kind == made[2][1].dtype.kind
+
+
+FEW = """
+import pickle, sys
+import numpy as np, pandas as pd, polars as pl, polars_taiga as tg, scipy.sparse as sp
+from polars_taiga import sklearn as ours
+rank, address, few = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+rows = np.arange(80)
+own = [slice(0, 80 - few), slice(80 - few, 80), slice(0, 80)][rank]
+held = [slice(0, 0), slice(0, 9), slice(0, 9)][rank]
+us = None if rank == 2 else tg.Collective(rank=rank, world=2, address=address, secret="a cedar of Lebanon", timeout=60)
+x = np.column_stack([rows * 7 % 13, rows % 5, rows % 3]).astype(float)
+text = np.array(["a", "b", "long label"])[(rows > 20) * 1 + (rows > 45)]
+frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(t=pl.Series(text), n=pl.Series(rows * 3))
+pandas = pd.DataFrame(x, columns=["a", "b", "c"])
+pandas = pandas.assign(t=text, k=pd.Categorical(rows % 4), d=pd.to_datetime(rows, unit="D"))
+# The rows of a process with few have no weight.
+weight = (rows < 80 - few) * (rows % 3 + 0.5)
+number, two, labels = rows * 1.5, np.column_stack([rows, rows % 7]) * 1.0, np.column_stack([rows % 2, rows > 9]) * 1
+day = pl.Series(rows[::-1]).cast(pl.Date)
+empty = [] if few == 0 and rank == 1 else None
+fits = {
+    "array": (ours.GbdtRegressor(rounds=3, categorical=[1]), x[own], number[own], {"sample_weight": weight[own]}),
+    "integers": (ours.GbdtRegressor(rounds=3), x.astype(np.int32)[own], number[own], {"row_key": rows[own]}),
+    "order": (ours.GbdtRegressor(rounds=3, categorical=[True, False, False]), x[own], number[own],
+              {"order_by": day[own], "eval_set": (x[held], number[held])}),
+    "frame": (ours.GbdtRegressor(rounds=3), frame[own], number[own] if empty is None else empty, {}),
+    "pandas": (ours.ForestRegressor(trees=3), pandas[own], pd.Series(number)[own], {}),
+    "targets": (ours.GbdtRegressor(rounds=3), x[own], two[own], {}),
+    "labels": (ours.GbdtClassifier(rounds=3), x[own], labels[own], {}),
+    "text": (ours.GbdtClassifier(rounds=3, loss="multiclass"), frame[own], text[own], {}),
+    "flags": (ours.GbdtClassifier(rounds=3, loss="logloss"), x[own], (rows > 30)[own], {"sample_weight": weight[own]}),
+    "column": (ours.ForestClassifier(trees=3), x[own], pl.Series(text[own], dtype=pl.String), {}),
+    "whole": (ours.GbdtClassifier(rounds=3, loss="logloss"), x[own], (rows > 30)[own] * 3, {}),
+    "lists": (ours.SparseLogisticRegression(), sp.csr_array(x)[own], text[own], {}),
+    "sparse": (ours.GbdtRegressor(rounds=3), sp.csr_array(x)[own], number[own], {}),
+    "ranks": (ours.GbdtRanker(rounds=3), x[own], rows[own] % 3, {"group": rows[own] % 6, "position": rows[own] % 5}),
+}
+made = {}
+for name, (est, X, y, given) in fits.items():
+    est.fit(X, y, collective=us, **given)
+    whole = {"frame": frame, "pandas": pandas, "text": frame}.get(name, x)
+    made[name] = (est.model_.to_bytes(), getattr(est, "classes_", np.array([])).tolist(), est.predict(whole))
+    try:
+        est.predict(whole[:0])
+    except ValueError as error:
+        assert "0 sample(s)" in str(error), error
+    else:
+        raise AssertionError(name)
+wrong = np.empty((0, 3), dtype=np.int64) if few == 0 and rank == 1 else x[own]
+if rank < 2 and few == 0:
+    try:
+        ours.GbdtRegressor(rounds=3).fit(wrong, number[own], collective=us)
+    except ValueError as error:
+        made["wrong"] = str(error)
+print(pickle.dumps(made).hex())
+"""
+
+
+@pytest.mark.parametrize("few", [0, 1])
+def test_a_process_may_have_a_row_or_none(few: int) -> None:
+    """Proves that all have the model of all rows then, in tables of any kind, whatever else is given."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    processes = [
+        subprocess.Popen([sys.executable, "-c", FEW, str(rank), address, str(few)], stdout=subprocess.PIPE, text=True)
+        for rank in range(3)
+    ]
+    made = []
+    for process in processes:
+        out, _ = process.communicate(timeout=240)
+        assert process.returncode == 0
+        made.append(pickle.loads(bytes.fromhex(out)))
+    for name, (model, classes, predicted) in made[2].items():
+        for one in made[:2]:
+            assert one[name][0] == model, name
+            assert one[name][1] == classes, name
+            assert np.array_equal(one[name][2], predicted), name
+    for one in made[:2] if few == 0 else []:
+        assert "the columns of rank 1 differ from those of rank 0: `features` is" in one["wrong"]
+
+
+def test_few_rows_are_an_error_without_a_collective(x: np.ndarray, flag: np.ndarray) -> None:
+    for rows, text in ((0, "0 sample"), (1, "1 sample")):
+        for data in (x[:rows], table(x)[:rows], sp.csr_array(x)[:rows]):
+            for est in (GbdtRegressor(), GbdtClassifier(), GbdtRanker(), ForestRegressor(), SparseLogisticRegression()):
+                with pytest.raises(ValueError, match=text):
+                    est.fit(data, flag[:rows])
+    us = tg.Collective(rank=0, world=2, address="127.0.0.1:9", secret="s" * 16)
+    with pytest.raises(ValueError, match="y has no rows: with `collective` it needs the others' type of labels"):
+        GbdtClassifier().fit(x[:0], [], collective=us)
+    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
+        GbdtRegressor().fit(table(x).select([])[:0], [], collective=us)
 
 
 def test_labels_that_are_numbers_need_a_loss_in_a_collective(x: np.ndarray, flag: np.ndarray) -> None:
@@ -675,6 +1113,35 @@ def test_the_encoder_of_labels(x: np.ndarray, kind: np.ndarray, number: np.ndarr
     assert np.array_equal(ordered, want.to_numpy())
 
 
+def test_the_encoders_classes_are_whole() -> None:
+    """Proves that no label is cut to a whole one; floats that are whole are the integers."""
+    city = pl.DataFrame({"c": ["a", "a", "b", "b"]})
+    expected = TargetEncoder(classes=[0, 1], prior_weight=0).fit(city, [0, 1, 1, 1]).transform(city)
+    assert expected.tolist() == [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0], [0.0, 1.0]]
+    for dtype in (np.float16, np.float32, np.float64, object):
+        y = np.array([0.0, 1.0, 1.0, 1.0], dtype=dtype)
+        for classes in ([0, 1], [0.0, 1.0], np.array([0, 1])):
+            est = TargetEncoder(classes=classes, prior_weight=0)  # type: ignore[arg-type]
+            assert np.array_equal(est.fit(city, y).transform(city), expected)
+        with pytest.raises(ValueError, match=r"`classes`: y has values that are not whole.*such as 0\.5"):
+            TargetEncoder(classes=[0, 1]).fit(city, y / 2)
+    with pytest.raises(ValueError, match=r"`classes`: y has values .* too large, such as 1e\+19"):
+        TargetEncoder(classes=[0, 1]).fit_transform(city, [0.0, 1.0, 1.0, 1e19])
+    with pytest.raises(ValueError, match=r"`classes`: it has values that are not whole.*such as 0\.5"):
+        TargetEncoder(classes=[0, 0.5]).fit(city, [0, 1, 1, 1])
+
+
+@pytest.mark.parametrize("cls", CLASSIFIERS)
+@pytest.mark.parametrize("dtype", [np.float16, np.float64, object])
+def test_labels_that_are_not_whole_are_none(cls: Any, dtype: Any, x: np.ndarray, flag: np.ndarray) -> None:
+    y = (flag + 0.5).astype(dtype)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        small(cls).fit(x, y)
+    if cls is not ForestClassifier:
+        with pytest.raises(ValueError, match="labels that the y to train on has not"):
+            small(cls).fit(x, flag * 1.0, eval_set=(x, y))
+
+
 def test_the_encoder_takes_floats_for_categories() -> None:
     """Whole ones are the integers, so that a pandas column may get its first missing value later; others are text."""
     y = np.array([1.0, 2.0, 3.0, 6.0])
@@ -770,3 +1237,16 @@ def test_what_is_wrong_is_said(x: np.ndarray, number: np.ndarray, flag: np.ndarr
         est.predict(x)
     with pytest.warns(UserWarning, match="fitted without feature names"):
         GbdtRegressor(rounds=2).fit(x, number).predict(frame)
+
+
+@pytest.mark.parametrize("lost", [[2], [0], [1, 2], [0, 3]])
+def test_coefficients_are_in_the_order_of_the_classes(lost: list[int]) -> None:
+    """Proves that a class whose rows all weigh 0 has a row of its own, so that scores are those of `coef_`."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(400, 2)), rng.integers(0, 4, 400)  # noqa: N806
+    own = SparseLogisticRegression().fit(X, y, sample_weight=~np.isin(y, lost) * 1.0)
+    assert (own.coef_.shape, own.intercept_.shape) == ((4, 2), (4,))
+    scores = X @ own.coef_.T + own.intercept_
+    np.testing.assert_allclose(own.decision_function(X), scores, rtol=0, atol=1e-6)
+    assert np.isneginf(own.intercept_).tolist() == [c in lost for c in range(4)]
+    assert not own.coef_[lost].any()

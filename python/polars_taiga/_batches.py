@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import polars as pl
 
 from polars_taiga import _plugin, _taiga
+from polars_taiga._names import by_name
 
 if TYPE_CHECKING:
     from polars_taiga._fit import Call
@@ -75,7 +76,7 @@ class _Fit:
         # Computed features are told by their place, others by their names; roles by theirs.
         known = {f"__taiga_computed_{i}": expr for i, expr in enumerate(call.columns)}
         known.update({part.meta.output_name(): part for part in call.parts})
-        named = {name: known.get(name, pl.col(name)) for name in whole if not name.startswith("__taiga_selected_")}
+        named = {name: known.get(name, by_name(name)) for name in whole if not name.startswith("__taiga_selected_")}
         self.kept = pl.struct(list(named.values())).alias(_INPUT)
         self.read = pl.struct([*call.columns, *call.parts]).alias(_INPUT)
 

@@ -15,9 +15,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import polars as pl
+import polars.selectors as cs
 
 from polars_taiga import _callback, _plugin
 from polars_taiga._metadata import metadata_json
+from polars_taiga._names import is_pattern
 from polars_taiga.collective import Collective
 
 if TYPE_CHECKING:
@@ -212,7 +214,7 @@ def each(function: str, role: str, *columns: object) -> pl.Expr:
     if not names:
         msg = f"{function}: there are no columns"
         raise ValueError(msg)
-    return pl.col(names)
+    return cs.by_name(*names) if any(map(is_pattern, names)) else pl.col(names)
 
 
 def features(problems: Problems, target: IntoColumn, columns: tuple[IntoColumns, ...]) -> list[pl.Expr]:

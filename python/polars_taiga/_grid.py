@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import polars as pl
-import polars.selectors as cs
 
 from polars_taiga._categories import category_series
+from polars_taiga._names import unnamed
 from polars_taiga._scores import listed
 
 if TYPE_CHECKING:
@@ -39,20 +39,6 @@ _TYPES: dict[str, Any] = {
     "list of numbers": pl.List(pl.Float64),
 }
 _LAST_TIME = 86_400 * 10**9 - 1
-
-
-def by_name(name: str) -> pl.Expr:
-    """A column of exactly this name: in `pl.col` one like "^x$", or "*", is a pattern."""
-    is_pattern = name == "*" or (name.startswith("^") and name.endswith("$"))
-    # Not for all: early versions of Polars have one selector in an expression at most.
-    return cs.by_name(name) if is_pattern else pl.col(name)
-
-
-def unnamed(values: pl.Series) -> pl.Series:
-    """A column under a name of ours: what Polars runs as `pl.col(name)`, as it does many methods of a Series, takes one
-    like "^x$" for a pattern.
-    """
-    return values.alias("value")
 
 
 def type_of(model: Model, feature: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_taiga._grid import by_name
+from polars_taiga._names import by_name
 from polars_taiga.encoding import EncoderParams, TargetEncodeParams, target_encode
 from polars_taiga.predict import columns_by_name, predict_by_name, target_by_name
 from polars_taiga.score import score

@@ -10,7 +10,8 @@ import polars as pl
 import polars.selectors as cs
 
 from polars_taiga import _plugin
-from polars_taiga._grid import Grid, asked_points, data_points, model_points, type_of, unnamed
+from polars_taiga._grid import Grid, asked_points, data_points, model_points, type_of
+from polars_taiga._names import unnamed
 from polars_taiga._scores import in_unit_of_target, listed
 from polars_taiga.device import checked_several
 from polars_taiga.model import Model

@@ -317,8 +317,8 @@ def test_huber_s_error_is_between_those_of_the_mean_and_the_median(policy: Any) 
     rng = np.random.default_rng(4)
     df = pl.DataFrame({"x": rng.integers(0, 5, 2_000).astype(float), "y": rng.exponential(size=2_000)})
     median, middle, mean = (
-        predict(df, df.taiga.fit_gbdt("y", "x", rounds=80, policy=policy, loss=loss, huber_delta=0.7)).mean()
-        for loss in ("mae", "huber", "rmse")
+        predict(df, df.taiga.fit_gbdt("y", "x", rounds=80, policy=policy, **of_loss)).mean()
+        for of_loss in ({"loss": "mae"}, {"loss": "huber", "huber_delta": 0.7}, {"loss": "rmse"})
     )
     assert median < middle < mean
 

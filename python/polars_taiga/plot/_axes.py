@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_taiga._grid import unnamed
+from polars_taiga._names import unnamed
 from polars_taiga.plot import _chart
 
 OTHERS = "(others)"

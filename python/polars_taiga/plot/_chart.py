@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from polars_taiga._grid import unnamed
+from polars_taiga._names import unnamed
 from polars_taiga._scores import listed
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#8C8C8C"

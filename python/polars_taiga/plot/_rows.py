@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import polars as pl
 
 from polars_taiga import _plugin
-from polars_taiga._grid import by_name
+from polars_taiga._names import by_name
 from polars_taiga._scores import class_names, class_text, listed, score_title
 from polars_taiga.model import Model
 from polars_taiga.predict import columns_by_name, predict_by_name, target_by_name

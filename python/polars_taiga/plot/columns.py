@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from polars_taiga._grid import by_name
+from polars_taiga._names import by_name
 from polars_taiga.plot import _chart, _rows
 from polars_taiga.statistics import histogram as _histogram
 from polars_taiga.statistics import min_max

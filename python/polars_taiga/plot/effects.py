@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from polars_taiga._grid import unnamed
+from polars_taiga._names import unnamed
 from polars_taiga.plot import _chart, _rows
 from polars_taiga.plot._axes import axis_values, frequent, is_ordered, panels, x_of
 from polars_taiga.plot._cells import cells, dot_size

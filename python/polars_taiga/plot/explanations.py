@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from polars_taiga import _scores
-from polars_taiga._grid import unnamed
+from polars_taiga._names import unnamed
 from polars_taiga.plot import _chart, _rows
 from polars_taiga.predict import predict_by_name
 

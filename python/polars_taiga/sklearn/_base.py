@@ -17,11 +17,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga import _plugin
+from polars_taiga._names import by_name
 from polars_taiga.device import first
 from polars_taiga.model import Model
 from polars_taiga.namespaces import TaigaLazyFrame
 from polars_taiga.predict import predict
-from polars_taiga.sklearn import _data
+from polars_taiga.sklearn import _data, _rows
 
 if TYPE_CHECKING:
     from polars_taiga.collective import Collective
@@ -85,21 +86,22 @@ class Estimator(BaseEstimator):
             return int(self.random_state)
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _read(self, X: Any, *, reset: bool) -> _data.Table:  # noqa: N803
+    def _read(self, X: Any, *, reset: bool, few: bool = False) -> _data.Table:  # noqa: N803
         """The table, its columns named as at the fit; with `reset` this is the fit.
 
-        Numbers that are categories are integers then, and a column of nulls alone has a type.
+        Numbers that are categories are integers then, and a column of nulls alone has a type. `few`: it may have few
+        rows, or none.
         """
         who = type(self).__name__
-        read = _data.table(X, sparse=self._sparse, finite=not self._missing, who=who)
+        read = _data.table(X, sparse=self._sparse, finite=not self._missing, who=who, least=0 if few else 1)
         rows, count = read.data.shape
         self._check_columns(read.names, count, reset=reset)
         if reset:
-            if rows < self._least_rows:
+            if rows < self._least_rows and not few:
                 msg = f"Found array with {rows} sample(s) while a minimum of {self._least_rows} is required by {who}."
                 raise ValueError(msg)
             self._columns = read.names or _data.numbered(count)
-            self._categories = list(dict.fromkeys([*self._named("categorical", []), *read.categories]))
+            self._categories = list(dict.fromkeys([*self._categorical(), *read.categories]))
         if sp.issparse(read.data):
             return read
         frame = read.data.clone()
@@ -113,12 +115,13 @@ class Estimator(BaseEstimator):
     def _query(self, X: pl.LazyFrame) -> pl.LazyFrame:  # noqa: N803
         """The features of a fit that come in batches: a query, which is not run, its columns as `_read` has them."""
         schema = X.collect_schema()
+        _data.check_types(schema)
         self._columns = schema.names()
         self._check_columns(self._columns, len(self._columns), reset=True)
-        self._categories = list(dict.fromkeys(self._named("categorical", [])))
+        self._categories = list(dict.fromkeys(self._categorical()))
         self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in schema.items()}
         nothing = [name for name, dtype in schema.items() if dtype == pl.Null]
-        known = X.with_columns(pl.col(name).cast(pl.Float64) for name in nothing)
+        known = X.with_columns(by_name(name).cast(pl.Float64) for name in nothing)
         return _data.categories_as_integers(known, schema, self._categories)
 
     def _named(self, parameter: str, default: Any) -> Any:
@@ -127,6 +130,9 @@ class Estimator(BaseEstimator):
         def named(value: Any) -> Any:
             if isinstance(value, Mapping):
                 return {named(key): sign for key, sign in value.items()}
+            if isinstance(value, bool | np.bool_):
+                msg = f"parameter `{parameter}`: {value} is no column; one is named, or numbered from 0 on"
+                raise ValueError(msg)
             if isinstance(value, int | np.integer):
                 if not 0 <= value < len(self._columns):
                     msg = f"parameter `{parameter}`: there is no column {value}; X has {len(self._columns)}, from 0 on"
@@ -138,6 +144,21 @@ class Estimator(BaseEstimator):
         if parameter in _EACH and given is not None and not isinstance(given, Mapping):
             return self._of_each(parameter, given)
         return default if given is None else named(given)
+
+    def _categorical(self) -> list[str]:
+        """The columns that `categorical` names, or chooses by a mask."""
+        given = getattr(self, "categorical", None)
+        entries = [] if given is None or isinstance(given, str | Integral | np.bool_) else list(given)
+        if not entries or not all(isinstance(entry, bool | np.bool_) for entry in entries):
+            named = self._named("categorical", [])
+            return [named] if isinstance(named, str) else named
+        if len(entries) != len(self._columns):
+            msg = (
+                f"parameter `categorical`: it is a mask of {len(entries)} entries, which has one for each column of X, "
+                f"and X has {len(self._columns)}"
+            )
+            raise ValueError(msg)
+        return [name for name, chosen in zip(self._columns, entries, strict=True) if chosen]
 
     def _of_each(self, parameter: str, given: Any) -> dict[str, Any]:
         """What a list with an entry for each column says, by the columns' names."""
@@ -236,9 +257,9 @@ class Learner(Estimator):
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
         raise NotImplementedError
 
-    def _frame(self, X: Any, *, reset: bool) -> pl.DataFrame:  # noqa: N803
+    def _frame(self, X: Any, *, reset: bool, few: bool = False) -> pl.DataFrame:  # noqa: N803
         """The features as a Polars frame."""
-        data = self._read(X, reset=reset).data
+        data = self._read(X, reset=reset, few=few).data
         return _data.dense_columns(data, self._columns) if sp.issparse(data) else data
 
     def _table(
@@ -266,14 +287,15 @@ class Learner(Estimator):
             frames: list[pl.DataFrame | pl.LazyFrame] = [self._in_batches(X, eval_set)]
             features = X.collect_schema().names()
         else:
-            frame = self._frame(X, reset=True)
+            # Of several processes one may have few rows, or none.
+            frame = self._frame(X, reset=True, few=self._together)
             frames, features = [frame], frame.columns
         parts = [(y, sample_weight)]
         if eval_set is not None:
             for held_out, labels, beside in _held_out(
                 eval_set, "group" if grouped else "sample_weight", self._most_sets
             ):
-                frames.append(self._frame(held_out, reset=False))
+                frames.append(self._frame(held_out, reset=False, few=self._together))
                 parts.append((labels, beside))
         heights = [_data.height(f) if isinstance(f, pl.LazyFrame) else f.height for f in frames]
         more = _given_columns(given or {}, heights[0])
@@ -303,7 +325,7 @@ class Learner(Estimator):
         weights.
         """
         (number, count), grouped = part, self._grouped
-        weights = None if grouped else _data.as_weights(beside, rows)
+        weights = None if grouped else _data.as_weights(beside, rows, few=self._together)
         values = self._target(target, reset=number == 0, weights=weights)
         if len(values) != rows:
             msg = f"Found input variables with inconsistent numbers of samples: {[len(values), rows]}"
@@ -313,7 +335,7 @@ class Learner(Estimator):
         dtype = pl.Boolean if isinstance(mark, bool) else pl.String
         own = {"target": values, "eval": pl.repeat(mark, rows, dtype=dtype, eager=True)}
         if grouped:
-            own["group"] = _data.as_groups(beside, rows, number if count > 1 else None)
+            own["group"] = _rows.as_groups(beside, rows, number if count > 1 else None)
         if weighted:
             own["weight"] = pl.repeat(1.0, rows, eager=True) if weights is None else weights
         return own
@@ -364,7 +386,9 @@ class Learner(Estimator):
             values = frame.select(predict(self.model_, output=output, device=first(self.device))).to_series()
         columns = values.struct.unnest().get_columns() if isinstance(values.dtype, pl.Struct) else [values]
         if output == "staged":
-            return [column.explode().to_numpy(writable=True).reshape(frame.height, -1) for column in columns]
+            # By the name of a class like "^x$" Polars would find no values.
+            flat = [column.alias("").explode() for column in columns]
+            return [numbers.to_numpy(writable=True).reshape(frame.height, -1) for numbers in flat]
         return [column.to_numpy(writable=True) for column in columns]
 
 
@@ -390,17 +414,18 @@ def _given_columns(given: Mapping[str, Any], rows: int) -> dict[str, pl.Series]:
     columns: dict[str, pl.Series] = {}
     for role, values in given.items():
         if values is not None and role == "row_key":
-            keys = _data.as_keys(values, rows)
+            keys = _rows.as_keys(values, rows)
             columns.update({role if len(keys) == 1 else f"{role}_{i}": key for i, key in enumerate(keys)})
         elif values is not None:
-            columns[role] = _data.as_column(role, values, rows)
+            columns[role] = _rows.as_column(role, values, rows)
     return columns
 
 
 def _of_held_out(given: Mapping[str, pl.Series], rows: int) -> dict[str, pl.Series]:
-    """The same columns of held-out rows, of which nobody reads them: a value of the training rows'."""
-    value = {role: _data.least(column) if "row_key" in role else column.head(1) for role, column in given.items()}
-    return {role: column.new_from_index(0, rows) for role, column in value.items()}
+    """The same columns of held-out rows, of which nobody reads them: a value of the training rows, or of their type."""
+    value = {role: _rows.least(column) if "row_key" in role else column.head(1) for role, column in given.items()}
+    some = {role: column if len(column) else _rows.any_value(column.dtype) for role, column in value.items()}
+    return {role: column.new_from_index(0, rows) for role, column in some.items()}
 
 
 def _places(number: int, rows: int) -> dict[str, pl.Series]:
@@ -428,7 +453,8 @@ def _stacked(frames: list[Any]) -> Any:
         return frames[0]
     texts = (pl.Categorical, pl.Enum, pl.String)
     names = [name for name in frames[0].columns if all(frame[name].dtype in texts for frame in frames)]
-    return pl.concat([frame.with_columns(pl.col(names).cast(pl.String)) for frame in frames], how="vertical_relaxed")
+    text = [by_name(name).cast(pl.String) for name in names]
+    return pl.concat([frame.with_columns(text) for frame in frames], how="vertical_relaxed")
 
 
 class Regressor(RegressorMixin):
@@ -447,7 +473,7 @@ class Regressor(RegressorMixin):
         return {**super()._more_tags(), "multioutput": self._matrices}
 
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
-        return pl.Series(_data.as_target(y, type(self).__name__, matrices=self._matrices).astype(np.float64))
+        return _data.as_series(_data.as_target(y, type(self).__name__, matrices=self._matrices).astype(np.float64))
 
     def predict(self: Any, X: Any) -> Any:  # noqa: N803
         """Predict the target of each row.
@@ -502,7 +528,7 @@ class Classifier(ClassifierMixin):
         elif labels.shape[1] != len(self.classes_):
             msg = f"eval_set: its y has {labels.shape[1]} labels, and the y to train on has {len(self.classes_)}"
             raise ValueError(msg)
-        return pl.Series(labels.astype(np.uint8))
+        return _data.as_series(labels.astype(np.uint8))
 
     def _target(self, y: Any, *, reset: bool, weights: pl.Series | None = None) -> pl.Series:
         """The labels in a type that the engine knows: Boolean, integers or text."""
@@ -511,7 +537,8 @@ class Classifier(ClassifierMixin):
         if reset:
             self._labelled = labels.ndim == 2
         if labels.ndim == 2 or self._labelled:
-            return self._indicators(labels.reshape(len(labels), -1), reset=reset)
+            matrix = labels if labels.ndim == 2 else labels.reshape(-1, 1)
+            return self._indicators(matrix, reset=reset)
         if reset:
             check_classification_targets(labels)
         try:

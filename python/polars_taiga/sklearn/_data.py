@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, NamedTuple, TypeVar
 
 import narwhals as nw
@@ -12,12 +13,20 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
+from polars_taiga._names import by_name
+
 __all__ = [
+    "FLOATS",
+    "NO_TYPE",
+    "STRANGE",
     "Table",
+    "as_frame",
     "as_target",
     "as_weights",
     "categories_as_integers",
+    "check_types",
     "dense_columns",
+    "is_missing",
     "labels",
     "sparse_rows",
     "table",
@@ -27,6 +36,14 @@ AnyFrame = TypeVar("AnyFrame", pl.DataFrame, pl.LazyFrame)
 
 _NOT_SEEN = -(2**63)
 """The category of a number that is none of a column's whole numbers: no fit has seen it."""
+
+# Early versions of Polars lack the first of these, and the last of those.
+FLOATS = (*([pl.Float16] if hasattr(pl, "Float16") else []), pl.Float32, pl.Float64)
+STRANGE: tuple[Any, ...] = (pl.Object, *([pl.BaseExtension] if hasattr(pl, "BaseExtension") else []))
+"""Types of what Polars has no type of its own for: Python's objects, and types of Arrow's that others made."""
+
+# What pyarrow, NumPy and Polars raise for values that they have no type for.
+NO_TYPE = (TypeError, ValueError, NotImplementedError, OverflowError, pl.exceptions.PolarsError)
 
 
 class Table(NamedTuple):
@@ -45,7 +62,7 @@ def numbered(count: int) -> list[str]:
     return [f"x{i}" for i in range(count)]
 
 
-def table(X: Any, *, sparse: str | bool, finite: bool, who: str) -> Table:  # noqa: N803
+def table(X: Any, *, sparse: str | bool, finite: bool, who: str, least: int = 1) -> Table:  # noqa: N803
     """A table of any kind as a Polars frame, or as it is where it is sparse.
 
     Parameters
@@ -59,18 +76,19 @@ def table(X: Any, *, sparse: str | bool, finite: bool, who: str) -> Table:  # no
         Whether NaN and infinite values in an array are errors.
     who
         The estimator's name, for messages.
+    least
+        How many rows there must be, 0 or 1.
     """
     if isinstance(X, pl.LazyFrame):
         X = X.collect()  # noqa: N806
     if not sp.issparse(X) and _is_frame(X):
-        return _from_frame(X, finite=finite, who=who)
+        return _from_frame(X, finite=finite, who=who, least=least)
     finite_name = "ensure_all_finite" if "ensure_all_finite" in check_array.__kwdefaults__ else "force_all_finite"
-    array: Any = check_array(
-        X, accept_sparse=sparse, dtype=None, estimator=who, input_name="X", **{finite_name: finite}
-    )
+    how: dict[str, Any] = {finite_name: finite, "ensure_min_samples": least}
+    array: Any = check_array(X, accept_sparse=sparse, dtype=None, estimator=who, input_name="X", **how)
     if sp.issparse(array):
         return Table(array, None, [])
-    return Table(_from_array(array), None, [])
+    return Table(_from_array(array, numbered(array.shape[1])), None, [])
 
 
 def _is_frame(X: Any) -> bool:  # noqa: N803
@@ -78,7 +96,7 @@ def _is_frame(X: Any) -> bool:  # noqa: N803
     return bool(nw.dependencies.is_into_dataframe(X)) or (hasattr(X, "__arrow_c_stream__") and hasattr(X, "schema"))
 
 
-def _from_frame(X: Any, *, finite: bool, who: str) -> Table:  # noqa: N803
+def _from_frame(X: Any, *, finite: bool, who: str, least: int) -> Table:  # noqa: N803
     """A frame of any library as a frame of Polars."""
     given = list(X.columns if hasattr(X, "columns") and not hasattr(X, "column_names") else X.schema.names)
     kinds = {type(name).__qualname__ for name in given}
@@ -95,17 +113,30 @@ def _from_frame(X: Any, *, finite: bool, who: str) -> Table:  # noqa: N803
         twice = next(name for i, name in enumerate(columns) if name in columns[:i])
         msg = f"{who}: column {twice!r} stands twice in X"
         raise ValueError(msg)
-    frame, categories = _columns(X, columns)
-    for count, what in [(frame.height, "sample"), (frame.width, "feature")]:
-        if count == 0:
+    frame, categories = as_frame(X, columns)
+    for count, needed, what in [(frame.height, least, "sample"), (frame.width, 1, "feature")]:
+        if count < needed:
             msg = f"Found array with 0 {what}(s) (shape={frame.shape}) while a minimum of 1 is required by {who}."
             raise ValueError(msg)
+    check_types(frame.schema)
     if finite:
         _check_finite(frame, who)
     return Table(frame, names, categories)
 
 
-def _columns(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # noqa: N803
+def _strange(name: str, dtype: Any) -> TypeError:
+    """The error for a column of a type that Polars has not."""
+    return TypeError(f"column {name!r}: its dtype is {dtype}, no type of Polars' own: make it numbers, times or text")
+
+
+def check_types(schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> None:
+    """Raise for a column of Python's objects, or of a type of Arrow's that Polars does not know."""
+    for name, dtype in schema.items():
+        if isinstance(dtype, STRANGE):
+            raise _strange(name, dtype)
+
+
+def as_frame(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # noqa: N803
     """The frame under these names, and which of its columns of numbers were categories."""
     if isinstance(X, pl.DataFrame):
         return X, []
@@ -118,8 +149,8 @@ def _columns(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]:  # n
         X = X.set_column(at, name, X.column(at).cast(types[name].value_type))  # noqa: N806
     known = nw.dependencies.is_into_dataframe(X)
     frame = nw.from_native(X, eager_only=True).to_polars() if known else pl.DataFrame(X)
-    odd = [name for name in coded if frame[name].dtype in (pl.Float32, pl.Float64) and not is_whole(frame[name])]
-    return frame.with_columns(pl.col(odd).cast(pl.String)), [name for name in coded if name not in odd]
+    odd = [name for name in coded if frame[name].dtype in FLOATS and not is_whole(frame[name])]
+    return frame.with_columns(by_name(n).cast(pl.String) for n in odd), [name for name in coded if name not in odd]
 
 
 def _of_text(type_: Any) -> bool:
@@ -139,33 +170,50 @@ def _from_pandas(X: Any, columns: list[str]) -> tuple[pl.DataFrame, list[str]]: 
                 values = values.astype(np.int64)
             if values.dtype.kind in "biu":
                 categories.append(name)
-                known = pl.Series(name, values)
+                known = pl.Series(values)
             else:
-                known = pl.Series(name, values.astype(str).tolist(), dtype=pl.String).cast(pl.Categorical)
+                known = pl.Series(values.astype(str).tolist(), dtype=pl.String).cast(pl.Categorical)
             codes = pl.Series(np.asarray(X[name].cat.codes).astype(np.int64))
-            own[name] = known.gather(codes.set(codes < 0, None))
+            own[name] = known.gather(codes.set(codes < 0, None)).alias(name)
         elif hasattr(dtype, "fill_value"):
             own[name] = pl.Series(name, X[name].sparse.to_dense().to_numpy())
+        elif hasattr(dtype, "freq") or hasattr(dtype, "closed"):
+            # Periods and intervals, which some versions of Polars would read as the numbers behind them.
+            raise _strange(name, dtype)
     rest = [name for name in columns if name not in own]
-    frame = nw.from_native(X[rest], eager_only=True).to_polars() if rest else pl.DataFrame()
+    frame = _by_narwhals(X[rest]) if rest else pl.DataFrame()
     return pl.DataFrame([own[name] if name in own else frame[name] for name in columns]), categories
+
+
+def _by_narwhals(X: Any) -> pl.DataFrame:  # noqa: N803
+    """A pandas frame as a frame of Polars; columns that Arrow has no type for as those of an array."""
+    try:
+        frame: pl.DataFrame = nw.from_native(X, eager_only=True).to_polars()
+    except NO_TYPE as error:
+        names = list(X.columns)
+        if len(names) > 1:
+            return pl.DataFrame([_by_narwhals(X[[name]]).to_series() for name in names])
+        if (array := X.to_numpy()).dtype.kind in "Of":
+            return _from_array(array, names)
+        raise _strange(names[0], X.dtypes.iloc[0]) from error
+    return frame
 
 
 def _check_finite(frame: pl.DataFrame, who: str) -> None:
     """Raise for a null, NaN or infinite number, in scikit-learn's words."""
-    for column in frame:
-        floating = column.dtype in (pl.Float32, pl.Float64)
+    for name in frame.columns:
+        column = frame[name].alias("")  # by a name like "^x$" Polars would find no values
+        floating = column.dtype in FLOATS
         if column.null_count() or (floating and column.is_nan().any()):
-            msg = f"Input X contains NaN.\n{who}: column {column.name!r} has missing values"
+            msg = f"Input X contains NaN.\n{who}: column {name!r} has missing values"
             raise ValueError(msg)
         if floating and column.is_infinite().any():
-            msg = f"Input X contains infinity or a value too large for {column.dtype}: column {column.name!r}, {who}"
+            msg = f"Input X contains infinity or a value too large for {column.dtype}: column {name!r}, {who}"
             raise ValueError(msg)
 
 
-def _from_array(array: Any) -> pl.DataFrame:
-    """A matrix as a frame of columns x0, x1, …"""
-    names = numbered(array.shape[1])
+def _from_array(array: Any, names: Sequence[str]) -> pl.DataFrame:
+    """A matrix as a frame of columns of these names."""
     if array.dtype.kind in "OUS":
         return pl.DataFrame([_column(name, array[:, j]) for j, name in enumerate(names)])
     if array.dtype.kind == "f" and array.dtype.itemsize not in (4, 8):
@@ -174,7 +222,7 @@ def _from_array(array: Any) -> pl.DataFrame:
     return pl.DataFrame([pl.Series(name, columns[:, j]) for j, name in enumerate(names)])
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether this is None, NaN, or pandas' NA or NaT."""
     nan = isinstance(value, float | np.floating) and bool(np.isnan(value))
     return value is None or nan or type(value).__name__ in ("NAType", "NaTType")
@@ -182,7 +230,7 @@ def _is_missing(value: Any) -> bool:
 
 def _column(name: str, values: Any) -> pl.Series:
     """A column of a matrix of objects or texts: numbers, or texts; None and NaN are missing."""
-    known = [None if _is_missing(v) else v for v in values.tolist()]
+    known = [None if is_missing(v) else v for v in values.tolist()]
     if all(v is None or isinstance(v, int | float | np.number | np.bool_) for v in known):
         return pl.Series(name, [np.nan if v is None else float(v) for v in known], dtype=pl.Float64)
     odd = next((v for v in known if not (v is None or isinstance(v, str | bytes))), None)
@@ -195,10 +243,17 @@ def _column(name: str, values: Any) -> pl.Series:
     raise TypeError(msg)
 
 
+def _without_duplicates(matrix: Any) -> Any:
+    """A compressed matrix whose entries are in order, one for each place; its arrays may be the caller's, and stay."""
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
+
+
 def dense_columns(matrix: Any, names: Sequence[str]) -> pl.DataFrame:
     """A sparse matrix as dense columns; what does not stand in it is 0."""
-    matrix = sp.csc_array(matrix)
-    matrix.sum_duplicates()
+    matrix = _without_duplicates(sp.csc_array(matrix))
     columns = []
     for j, name in enumerate(names):
         own = slice(matrix.indptr[j], matrix.indptr[j + 1])
@@ -213,7 +268,7 @@ def sparse_rows(matrix: Any) -> pl.DataFrame:
 
     A row without entries has one null, which is no entry.
     """
-    matrix = sp.csr_array(matrix)
+    matrix = _without_duplicates(sp.csr_array(matrix))
     entries = np.diff(matrix.indptr)
     rows = np.repeat(np.arange(len(entries)), np.maximum(entries, 1))
     stands = np.ones(len(rows), dtype=bool)
@@ -228,7 +283,8 @@ def sparse_rows(matrix: Any) -> pl.DataFrame:
 
 def is_whole(column: pl.Series) -> bool:
     """Whether all numbers of a column are whole and small enough for integers."""
-    known = column.fill_nan(None).drop_nulls()
+    # By a name like "^x$" Polars would find no values; and the floor of a Float16 is itself to it.
+    known = column.alias("").cast(pl.Float64).fill_nan(None).drop_nulls()
     return bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2.0**62)).all())
 
 
@@ -239,15 +295,16 @@ def categories_as_integers(
 
     A number that is not whole becomes one that no column has.
     """
-    floats = [name for name in names if schema.get(name) in (pl.Float32, pl.Float64)]
+    # The floor of a Float16 is itself to Polars.
+    floats = [(name, by_name(name).cast(pl.Float64)) for name in names if schema.get(name) in FLOATS]
     whole = [
-        pl.when(pl.col(name).is_nan() | pl.col(name).is_null())
+        pl.when(number.is_nan() | number.is_null())
         .then(None)
-        .when(pl.col(name).is_finite() & (pl.col(name) == pl.col(name).floor()) & (pl.col(name).abs() < 2.0**62))
-        .then(pl.col(name).cast(pl.Int64, strict=False))
+        .when(number.is_finite() & (number == number.floor()) & (number.abs() < 2.0**62))
+        .then(number.cast(pl.Int64, strict=False))
         .otherwise(pl.lit(_NOT_SEEN, dtype=pl.Int64))
         .alias(name)
-        for name in floats
+        for name, number in floats
     ]
     return frame.with_columns(whole)
 
@@ -270,7 +327,7 @@ def as_target(y: Any, who: str, *, matrices: bool = False) -> Any:
     array = y.toarray() if sp.issparse(y) else _frame_values(y)
     if not (matrices and array.ndim == 2 and array.shape[1] > 1):
         array = column_or_1d(array, warn=True)
-    missing = array.dtype.kind == "O" and any(map(_is_missing, array.ravel().tolist()))
+    missing = array.dtype.kind == "O" and any(map(is_missing, array.ravel().tolist()))
     if missing or (array.dtype.kind == "f" and np.isnan(array).any()):
         msg = f"Input y contains NaN.\n{who} takes no missing targets"
         raise ValueError(msg)
@@ -297,20 +354,27 @@ def _values(y: Any) -> Any:
     return np.asarray(y)
 
 
-def as_weights(weights: Any, rows: int) -> pl.Series | None:
-    """The weights of `rows` rows, Float64; None for none."""
+def as_series(array: Any) -> pl.Series:
+    """An array as a series, each row of a matrix as an array; early versions of Polars need rows for it."""
+    some = array if len(array) or array.ndim == 1 else np.zeros((1, array.shape[1]), array.dtype)
+    return pl.Series(some).head(len(array))
+
+
+def as_weights(weights: Any, rows: int, *, few: bool = False) -> pl.Series | None:
+    """The weights of `rows` rows, Float64; None for none. `few`: all may be zero, and there may be no rows."""
     if weights is None:
         return None
+    values = weights if np.isscalar(weights) else _values(weights)
+    if few and rows == 0 and np.size(values) == 0:
+        return pl.Series(dtype=pl.Float64)
+    # New versions of scikit-learn look for themselves whether all are zero.
+    own = {name: True for name in signature(_check_sample_weight).parameters if name == "allow_all_zero_weights"}
     # An array of the rows' number of rows is all that is asked of it.
-    checked: Any = _check_sample_weight(
-        weights if np.isscalar(weights) else _values(weights),
-        np.empty((rows, 1)),
-        dtype=np.float64,
-    )
+    checked: Any = _check_sample_weight(values, np.empty((rows, 1)), dtype=np.float64, **own)
     if (checked < 0).any():
         msg = "Negative values in data passed to `sample_weight`."
         raise ValueError(msg)
-    if not checked.any():
+    if not few and not checked.any():
         msg = "Sample weights must contain at least one non-zero number."
         raise ValueError(msg)
     return pl.Series(checked)
@@ -338,51 +402,9 @@ def labels(classes: Any) -> pl.Series:
     return pl.Series([v.decode() if isinstance(v, bytes) else str(v) for v in classes.tolist()], dtype=pl.String)
 
 
-def as_column(name: str, values: Any, rows: int) -> pl.Series:
-    """A column that is given of the `rows` rows of a table."""
-    column = values if isinstance(values, pl.Series) else pl.Series(np.asarray(values))
-    if len(column) != rows:
-        msg = f"{name} has {len(column)} rows, and X has {rows}"
-        raise ValueError(msg)
-    return column
-
-
-def as_keys(keys: Any, rows: int) -> list[pl.Series]:
-    """The columns of the rows' keys, of which there may be several: a frame, or a matrix."""
-    if nw.dependencies.is_into_dataframe(keys):
-        columns = nw.from_native(keys, eager_only=True).to_polars().get_columns()
-    elif not isinstance(keys, pl.Series) and not nw.dependencies.is_into_series(keys) and np.ndim(keys) == 2:
-        columns = _from_array(np.asarray(keys)).get_columns()
-    else:
-        columns = [as_column("row_key", keys, rows)]
-    return [as_column("row_key", column, rows) for column in columns]
-
-
-def least(column: pl.Series) -> pl.Series:
-    """The least value of a column of keys, whatever order they come in."""
-    texts = column.dtype in (pl.Categorical, pl.Enum)
-    known: pl.Series = column.cast(pl.String) if texts else column
-    first: pl.Series = known.sort().head(1)
-    return first
-
-
 def height(query: pl.LazyFrame) -> int:
     """The number of rows of a query, which is run for it."""
     rows = query.select(pl.len())
     # Early versions of Polars know of one engine alone.
     streams = hasattr(pl.LazyFrame, "collect_batches")
     return int((rows.collect(engine="streaming") if streams else rows.collect()).item())
-
-
-def as_groups(group: Any, rows: int, part: int | None) -> pl.Series:
-    """The group of each row; all rows are one where nothing is given. `part`: the groups of several parts differ."""
-    if group is None:
-        groups = pl.repeat(0, rows, dtype=pl.Int64, eager=True)
-    else:
-        groups = group if isinstance(group, pl.Series) else pl.Series(np.asarray(group))
-    if len(groups) != rows:
-        msg = f"group has {len(groups)} rows, and X has {rows}"
-        raise ValueError(msg)
-    if part is None:
-        return groups
-    return groups.to_frame("group").select(pl.format(f"{part} {{}}", "group")).to_series()

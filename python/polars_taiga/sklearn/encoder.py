@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from polars_taiga.encoder import Encoder
 from polars_taiga.encoding import encode, fit_target_encoder, target_encode
-from polars_taiga.sklearn import _data
+from polars_taiga.sklearn import _data, _rows
 from polars_taiga.sklearn._base import Estimator, free, plain_errors
 from polars_taiga.sklearn._docs import documented
 
@@ -145,7 +145,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         keywords.update(folds=self.folds) if self.kind == "kfold" else None
         if order_by is not None:
             name = free("order_by", table.columns)
-            table = table.with_columns(pl.Series(name, order_by))
+            table = table.with_columns(_rows.as_column("order_by", order_by, table.height).alias(name))
             keywords["order_by"] = name
         if "weight" in roles:
             keywords["weight"] = roles["weight"]
@@ -235,6 +235,11 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         if self.classes is None and len(known) == 2:
             return pl.Series(codes == 1), None
         self._by_class = True
+        for what, numbers in [("y has", known), ("it has", self.classes_)]:
+            if numbers.dtype.kind == "f" and not _data.is_whole(pl.Series(numbers.astype(np.float64))):
+                odd = next(number for number in numbers.tolist() if number % 1 != 0 or abs(number) >= 2.0**62)
+                msg = f"parameter `classes`: {what} values that are not whole, or too large, such as {odd}"
+                raise ValueError(msg)
         series = _data.labels(known).gather(codes)
         return series, _data.labels(self.classes_).to_list()
 
@@ -242,7 +247,7 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         """The table with floats as categories: whole numbers as integers, others by their text."""
         frame: pl.DataFrame = self._read(X, reset=reset).data
         if reset:
-            floats = [name for name, dtype in frame.schema.items() if dtype in (pl.Float32, pl.Float64)]
+            floats = [name for name, dtype in frame.schema.items() if dtype in _data.FLOATS]
             self._texts = [name for name in floats if not _data.is_whole(frame[name])]
         numbers = cs.by_name(*self._texts) & cs.numeric()
         texts = frame.with_columns(numbers.cast(pl.Float64).fill_nan(None).cast(pl.String)) if self._texts else frame

@@ -74,7 +74,8 @@ class _Forest(Learner):
 class ForestClassifier(Classifier, _Forest):
     """A random forest for classes: `tg.fit_forest` as a scikit-learn estimator.
 
-    `bins` and `categorical` take columns by their names or, as those of an array have none, by their positions. pandas'
+    `bins` and `categorical` take columns by their names or, as those of an array have none, by their positions;
+    `categorical` may be a mask with an entry for each column, as scikit-learn's `categorical_features`. pandas'
     categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
@@ -121,7 +122,7 @@ class ForestClassifier(Classifier, _Forest):
         border_sample: int = 200_000,
         min_data_in_leaf: int = 1,
         min_gain: float = 0.0,
-        categorical: Sequence[str | int] | None = None,
+        categorical: str | int | Sequence[str | int] | None = None,
         class_weight: Literal["none", "balanced"] | Mapping[Any, float] | None = None,
         oob: bool | None = None,
         permutation_importance: bool = False,
@@ -198,7 +199,8 @@ class ForestClassifier(Classifier, _Forest):
 class ForestRegressor(Regressor, _Forest):
     """A random forest for numbers: `tg.fit_forest` as a scikit-learn estimator.
 
-    `bins` and `categorical` take columns by their names or, as those of an array have none, by their positions. pandas'
+    `bins` and `categorical` take columns by their names or, as those of an array have none, by their positions;
+    `categorical` may be a mask with an entry for each column, as scikit-learn's `categorical_features`. pandas'
     categories and Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
@@ -243,7 +245,7 @@ class ForestRegressor(Regressor, _Forest):
         border_sample: int = 200_000,
         min_data_in_leaf: int = 1,
         min_gain: float = 0.0,
-        categorical: Sequence[str | int] | None = None,
+        categorical: str | int | Sequence[str | int] | None = None,
         oob: bool | None = None,
         permutation_importance: bool = False,
         random_state: int | np.random.RandomState | None = 0,

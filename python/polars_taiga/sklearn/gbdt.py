@@ -103,8 +103,8 @@ class GbdtClassifier(Classifier, Gbdt):
 
     `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
     an array have none, by their positions; `monotone` and `feature_weights` may be lists with an entry for each column,
-    as scikit-learn's `monotonic_cst`. pandas' categories and Arrow's dictionaries of numbers are categorical by
-    themselves.
+    as scikit-learn's `monotonic_cst`, and `categorical` a mask, as its `categorical_features`. pandas' categories and
+    Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ class GbdtClassifier(Classifier, Gbdt):
         feature_weights: Mapping[str | int, float] | Sequence[float] | None = None,
         monotone: Mapping[str | int, int] | Sequence[int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
-        categorical: Sequence[str | int] | None = None,
+        categorical: str | int | Sequence[str | int] | None = None,
         cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",
         one_hot_max_size: int = 2,
         ctr: Sequence[Ctr] | None = None,
@@ -290,6 +290,9 @@ class GbdtClassifier(Classifier, Gbdt):
             return "multilabel"
         if self._together and self.loss == "auto":
             if self.classes_.dtype.kind in "iuf":
+                if len(self.classes_) == 0:
+                    msg = "y has no rows: with `collective` it needs the others' type of labels, as np.array([], str)"
+                    raise ValueError(msg)
                 msg = (
                     'parameter `loss`: "auto" counts the labels, of which a process has some, and whole numbers are '
                     'numbers to others: with collective name "logloss" or "multiclass"'
@@ -359,8 +362,8 @@ class GbdtRegressor(Regressor, Gbdt):
 
     `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
     an array have none, by their positions; `monotone` and `feature_weights` may be lists with an entry for each column,
-    as scikit-learn's `monotonic_cst`. pandas' categories and Arrow's dictionaries of numbers are categorical by
-    themselves.
+    as scikit-learn's `monotonic_cst`, and `categorical` a mask, as its `categorical_features`. pandas' categories and
+    Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------
@@ -433,7 +436,7 @@ class GbdtRegressor(Regressor, Gbdt):
         feature_weights: Mapping[str | int, float] | Sequence[float] | None = None,
         monotone: Mapping[str | int, int] | Sequence[int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
-        categorical: Sequence[str | int] | None = None,
+        categorical: str | int | Sequence[str | int] | None = None,
         cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",
         one_hot_max_size: int = 2,
         ctr: Sequence[Ctr] | None = None,
@@ -528,6 +531,12 @@ class GbdtRegressor(Regressor, Gbdt):
         training |= {"snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fitted(X, y, sample_weight, eval_set, given, batches, **training)
         return self
+
+    def _params(self) -> dict[str, Any]:
+        """The keyword arguments of the function that fits."""
+        # scikit-learn's checks give any regressor one that has it; as there, it is nothing to a loss that reads none.
+        reads = self.metric is not None or self.loss in ("quantile", "expectile")
+        return {**super()._params(), "alpha": self.alpha if reads else None}
 
     def _loss(self) -> str | CustomLoss:
         if self.loss in _OF_CLASSES:

@@ -11,6 +11,7 @@ import polars.selectors as cs
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
+from polars_taiga._names import by_name
 from polars_taiga.linear import ClassMetric, fit_sparse_lr
 from polars_taiga.sklearn import _data
 from polars_taiga.sklearn._base import Classifier, Learner
@@ -62,9 +63,9 @@ class SparseLogisticRegression(Classifier, Learner):
         The labels of `y`, sorted.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         The coefficients, one row for two classes. Where a column holds lists it is not there: `model_.coefficients()`
-        has them.
+        has them. Zeros for a class whose rows all weigh 0.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercepts.
+        The intercepts; minus infinity for a class whose rows all weigh 0.
     n_iter_ : int
         The number of passes over the rows that the model keeps.
     n_features_in_ : int
@@ -178,17 +179,17 @@ class SparseLogisticRegression(Classifier, Learner):
         )
         target = roles.pop("target")
         params = self._params()
-        lists = {role: name for role, name in self._lists.items() if name is not None}
+        # By a selector: in `pl.col` a name like "^x$" would be a pattern.
+        lists = {role: by_name(name) for role, name in self._lists.items() if name is not None}
         for role in ("indices", "values"):
             del params[role]
         if self._on_lists:
             params["features"] = self.n_features_in_
-        dense = [name for name in columns if name not in lists.values()]
-        # By a selector: in `pl.col` a name like "^x$" would be a pattern.
+        dense = [name for name in columns if name not in self._lists.values()]
         own = {**lists, **({"dense": cs.by_name(*dense)} if dense else {})}
         how: dict[str, Any] = {**own, **roles, **params, "snapshot": snapshot, "snapshot_every": snapshot_every}
         self._fit_by(fit_sparse_lr, table, target, batches=batches, collective=collective, **how)
-        self.intercept_ = np.asarray(self.model_.intercepts)
+        self.intercept_ = self._of_classes(np.asarray(self.model_.intercepts), -np.inf)
         self._set_coefficients()
         return self
 
@@ -213,9 +214,9 @@ class SparseLogisticRegression(Classifier, Learner):
         check_is_fitted(self)
         return self.model_.rounds
 
-    def _frame(self, X: Any, *, reset: bool) -> pl.DataFrame:  # noqa: N803
+    def _frame(self, X: Any, *, reset: bool, few: bool = False) -> pl.DataFrame:  # noqa: N803
         """The features as a Polars frame: lists for a fit on a sparse matrix, else the columns."""
-        read = self._read(X, reset=reset)
+        read = self._read(X, reset=reset, few=few)
         sparse = sp.issparse(read.data)
         if reset:
             self._on_lists = sparse
@@ -259,6 +260,16 @@ class SparseLogisticRegression(Classifier, Learner):
             raise ValueError(msg)
         return name
 
+    def _of_classes(self, own: Any, absent: float) -> Any:
+        """What the model has of its scores as what `classes_` have of theirs, as in `decision_function`."""
+        if len(self.classes_) == 2:
+            return own
+        # Of two classes the model has one score.
+        of_each = own if len(own) > 1 else np.concatenate([np.zeros_like(own), own])
+        out = np.full((len(self.classes_), *own.shape[1:]), absent)
+        out[self._places()] = of_each
+        return out
+
     def _set_coefficients(self) -> None:
         """Set `coef_`, where each column of the table is one feature."""
         self.__dict__.pop("coef_", None)
@@ -269,5 +280,6 @@ class SparseLogisticRegression(Classifier, Learner):
         rows = {label: i for i, label in enumerate(labels)} if len(labels) > 2 else {labels[-1]: 0}
         places = {name: j for j, name in enumerate(self._columns)}
         at = table["feature"] if self._on_lists else table["name"].replace_strict(places, return_dtype=pl.Int64)
-        self.coef_ = np.zeros((len(rows), self.n_features_in_))
-        self.coef_[[rows[label] for label in table["class"]], at.to_numpy()] = table["coefficient"].to_numpy()
+        own = np.zeros((len(rows), self.n_features_in_))
+        own[[rows[label] for label in table["class"]], at.to_numpy()] = table["coefficient"].to_numpy()
+        self.coef_ = self._of_classes(own, 0.0)

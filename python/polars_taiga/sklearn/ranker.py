@@ -38,8 +38,8 @@ class GbdtRanker(Gbdt):
 
     `bins`, `feature_weights`, `monotone`, `interaction` and `categorical` take columns by their names or, as those of
     an array have none, by their positions; `monotone` and `feature_weights` may be lists with an entry for each column,
-    as scikit-learn's `monotonic_cst`. pandas' categories and Arrow's dictionaries of numbers are categorical by
-    themselves.
+    as scikit-learn's `monotonic_cst`, and `categorical` a mask, as its `categorical_features`. pandas' categories and
+    Arrow's dictionaries of numbers are categorical by themselves.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class GbdtRanker(Gbdt):
         feature_weights: Mapping[str | int, float] | Sequence[float] | None = None,
         monotone: Mapping[str | int, int] | Sequence[int] | None = None,
         interaction: Sequence[Sequence[str | int]] | None = None,
-        categorical: Sequence[str | int] | None = None,
+        categorical: str | int | Sequence[str | int] | None = None,
         cat_method: Literal["ctr", "one_hot", "partition"] = "ctr",
         one_hot_max_size: int = 2,
         ctr: Sequence[Ctr] | None = None,
