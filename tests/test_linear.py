@@ -295,3 +295,20 @@ def test_models_refuse_what_is_not_theirs(rows: pl.DataFrame) -> None:
             tg.Model.from_bytes(data[:cut])
     assert tg.Model.from_bytes(data) == model
     assert "sparse_lr" in repr(model)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "written"),
+    [
+        ("lbfgs", {"epochs": 100, "tolerance": 1e-4}),
+        ("sgd", {"epochs": 5, "batch": 32, "learning_rate": 0.1}),
+        ("ftrl", {"epochs": 5, "batch": 1024, "learning_rate": 0.1}),
+    ],
+)
+def test_a_default_that_is_written_out_changes_no_byte(rows: pl.DataFrame, optimizer: Any, written: Any) -> None:
+    """Proves that a model says what differs from the defaults, as its receipt does, and not what was typed."""
+    own = rows.taiga.fit_sparse_lr("y", "i", "v", optimizer=optimizer)
+    assert rows.taiga.fit_sparse_lr("y", "i", "v", optimizer=optimizer, **written).to_bytes() == own.to_bytes()
+    other = rows.taiga.fit_sparse_lr("y", "i", "v", optimizer=optimizer, **{**written, "epochs": 3})
+    assert other.params["epochs"] == 3
+    assert other.to_bytes() != own.to_bytes()
