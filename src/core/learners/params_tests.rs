@@ -210,18 +210,19 @@ fn what_no_loss_and_no_metric_reads_is_told_of_where_somebody_asks_for_it() {
         ("rank_position_l2", json!(0.5), json!({"loss": "lambdarank"}), json!({"loss": "xendcg"})),
     ];
     for (name, value, by_loss, by_metric) in cases {
-        let with = |mut call: Value| {
-            call[name] = value.clone();
-            call
+        let with = |call: &Value| {
+            let mut own = call.clone();
+            own[name] = value.clone();
+            own
         };
-        let all = lines(BoostingParams::check_call(&with(json!({})), true));
+        let all = lines(BoostingParams::check_call(&with(&json!({})), true));
         assert_eq!(all.len(), 1, "{name}: {all:?}");
         assert!(all[0].starts_with(&format!("parameter `{name}`: counts only under ")), "{all:?}");
         for call in [by_loss, by_metric] {
-            assert!(BoostingParams::check_call(&with(call.clone()), true).is_ok(), "{name} {call}");
+            assert!(BoostingParams::check_call(&with(&call), true).is_ok(), "{name} {call}");
         }
         // A model says what it was given.
-        assert!(BoostingParams::from_json(&with(json!({}))).is_ok(), "{name}");
+        assert!(BoostingParams::from_json(&with(&json!({}))).is_ok(), "{name}");
     }
     for loss in ["rmse", "quantile", "huber", "focal", "aft", "yetirank", "tweedie"] {
         let kept = BoostingParams::from_json(&json!({"loss": loss})).expect("parameters").kept().to_json();
