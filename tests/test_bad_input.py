@@ -398,7 +398,11 @@ def test_quantize(call: Any, error: type[Exception], message: str) -> None:
 
 def test_types_that_plugins_do_not_know_are_named() -> None:
     """Proves that no type of the main library is a panic here: arrays of no values, and types of other libraries."""
-    nothing = pl.DataFrame({"k": pl.Series([[]] * 6, dtype=pl.Array(pl.Int8, 0)), "x": range(6), "y": range(6)})
+    try:
+        arrays = pl.Series([[]] * 6, dtype=pl.Array(pl.Int8, 0))
+    except pl.exceptions.ComputeError:
+        pytest.skip("early versions of Polars make no arrays of no values")
+    nothing = pl.DataFrame({"k": arrays, "x": range(6), "y": range(6)})
     for query in (tg.fit_gbdt("k", "x", rounds=1), tg.fit_gbdt("y", "k", rounds=1), tg.count_encode("k")):
         with pytest.raises(
             pl.exceptions.ComputeError, match="column `k`: its type is arrays of no values; cast it first"
