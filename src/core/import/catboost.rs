@@ -18,7 +18,6 @@ use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
 use crate::numerics::censored::Distribution;
 use crate::numerics::city;
-use crate::objective::Alpha;
 use serde::Deserialize;
 use statistics::{CtrIn, Element, Table, Tables, of_one, only_category};
 use std::collections::{HashMap, HashSet};
@@ -149,12 +148,9 @@ impl LossFunction {
         let share = |name: &str| number(name).filter(|x| *x > 0.0 && *x < 1.0);
         let mut params = BoostingParams::default();
         match loss {
-            LossKind::Quantile | LossKind::Expectile => params.alpha = share("alpha").map_or(params.alpha, Alpha::One),
-            LossKind::Tweedie => {
-                let power = number("variance_power").filter(|x| *x > 1.0 && *x < 2.0);
-                params.tweedie_power = power.unwrap_or(params.tweedie_power);
-            }
-            LossKind::Huber => params.huber_delta = number("delta").filter(|x| *x > 0.0 && x.is_finite()),
+            LossKind::Quantile | LossKind::Expectile => params.set_loss_number(loss, number("alpha")),
+            LossKind::Tweedie => params.set_loss_number(loss, number("variance_power")),
+            LossKind::Huber => params.set_loss_number(loss, number("delta")),
             LossKind::Focal => {
                 params.focal_alpha = share("focal_alpha");
                 params.focal_gamma = number("focal_gamma").filter(|x| (0.0..=100.0).contains(x));
@@ -616,7 +612,7 @@ mod tests {
         assert_eq!((model.params.aft_scale, model.labels.is_none()), (Some(1.5), true));
         let model = of_loss(r#"{"type": "SurvivalAft", "params": {"dist": "Normal", "scale": "1e9"}}"#);
         assert_eq!((model.params.aft_distribution, model.params.aft_scale), (Some(Distribution::Normal), None));
-        assert_eq!(of_loss(r#"{"type": "Expectile", "params": {"alpha": "0.3"}}"#).params.alpha, super::Alpha::One(0.3));
+        assert_eq!(of_loss(r#"{"type": "Expectile", "params": {"alpha": "0.3"}}"#).params.alpha, crate::objective::Alpha::One(0.3));
     }
 
     /// A sum of models tells its loss beside the parameters that it does not have.

@@ -12,7 +12,6 @@ use crate::error::Result;
 use crate::learners::boosting::params::BoostingParams;
 use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
-use crate::objective::Alpha;
 use std::collections::HashMap;
 use std::str::FromStr;
 
@@ -91,20 +90,9 @@ pub fn read_text(text: &str, told: Told) -> Result<Imported> {
 
 /// Returns the parameters of a loss that a model keeps, of those that its text ends with.
 fn params_of(loss: LossKind, parameters: &Fields<'_>) -> BoostingParams {
-    let number = |name: &str| parameters.number::<f64>(name).ok().flatten();
+    let name = if loss == LossKind::Tweedie { "tweedie_variance_power" } else { "alpha" };
     let mut params = BoostingParams::default();
-    match loss {
-        LossKind::Quantile => {
-            let level = number("alpha").filter(|x| *x > 0.0 && *x < 1.0);
-            params.alpha = level.map_or(params.alpha, Alpha::One);
-        }
-        LossKind::Huber => params.huber_delta = number("alpha").filter(|x| *x > 0.0 && x.is_finite()),
-        LossKind::Tweedie => {
-            let power = number("tweedie_variance_power").filter(|x| *x > 1.0 && *x < 2.0);
-            params.tweedie_power = power.unwrap_or(params.tweedie_power);
-        }
-        _ => {}
-    }
+    params.set_loss_number(loss, parameters.number(name).ok().flatten());
     params
 }
 

@@ -18,8 +18,11 @@ pub mod xgboost;
 
 use crate::error::{Error, Result};
 use crate::learners::boosting::model::Model;
+use crate::learners::boosting::params::BoostingParams;
 use crate::learners::forest::Forest;
+use crate::losses::LossKind;
 use crate::model::from_json::LabelIn;
+use crate::objective::Alpha;
 use serde::Deserialize;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -42,6 +45,19 @@ pub struct Told {
     pub classes: Option<Vec<LabelIn>>,
     /// The name of the target's column.
     pub target: Option<String>,
+}
+
+impl BoostingParams {
+    /// Sets the one number that some losses read, where it is told and is one that they take.
+    fn set_loss_number(&mut self, loss: LossKind, told: Option<f64>) {
+        let Some(number) = told else { return };
+        match loss {
+            LossKind::Quantile | LossKind::Expectile if number > 0.0 && number < 1.0 => self.alpha = Alpha::One(number),
+            LossKind::Tweedie if number > 1.0 && number < 2.0 => self.tweedie_power = number,
+            LossKind::Huber if number > 0.0 && number.is_finite() => self.huber_delta = Some(number),
+            _ => {}
+        }
+    }
 }
 
 /// The error of a file that can't be read, or can't be kept.
