@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import math
 from pathlib import Path
 
 import polars as pl
@@ -140,6 +142,57 @@ def test_namespaces(df: pl.DataFrame, regression: tg.Model) -> None:
     assert_frame_equal(df.lazy().taiga.predict(model, name="score").collect(), expected)
     with_model = df.select(pl.lit(model.to_bytes()).taiga.predict(FEATURES).alias("score"))
     assert_frame_equal(with_model, expected.select("score"))
+
+
+METHODS = [
+    (of, name)
+    for of in (pl.Expr, pl.LazyFrame, pl.DataFrame)
+    for name in dir(of().taiga if of is not pl.Expr else pl.col("x").taiga)
+    if not name.startswith("_") and callable(getattr(tg, name, None))
+]
+WHAT_FRAMES_HAVE = {"engine", "batches", "spill", "name"}
+
+
+@pytest.mark.parametrize(("of", "name"), METHODS, ids=lambda x: x if isinstance(x, str) else x.__name__)
+def test_methods_take_what_their_functions_take(of: type, name: str) -> None:
+    """Proves that completion and type checkers see every parameter of a verb in the namespace too, in its order."""
+    method, function = getattr((pl.col("x") if of is pl.Expr else of()).taiga, name), getattr(tg, name)
+    of_method, of_function = (list(inspect.signature(f).parameters.values()) for f in (method, function))
+    # Of an expression it is the first parameter (of groups the second), which the method has not.
+    first = {"fit_gbdt_by": 1}.get(name, 0)
+    wanted = [p for i, p in enumerate(of_function) if of is not pl.Expr or i != first or p.kind is p.VAR_POSITIONAL]
+    assert sorted(p.name for p in of_method if p.name not in WHAT_FRAMES_HAVE) == sorted(p.name for p in wanted)
+    by_name = {p.name: p for p in wanted}
+    for parameter in of_method:
+        if parameter.name not in WHAT_FRAMES_HAVE:
+            assert parameter.default == by_name[parameter.name].default, parameter.name
+            assert parameter.annotation == by_name[parameter.name].annotation, parameter.name
+
+
+def test_frames_return_none_where_an_error_makes_null() -> None:
+    """Proves that `on_error="null"` of folds and of a search is None of a frame, as of a fit."""
+    df = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0], "y": [1.0, 2.0, math.inf, 4.0]})
+    space = {"depth": [1, 2]}
+    for frame in (df, df.lazy()):
+        assert frame.taiga.cross_validate("y", "x", folds=2, rounds=2, on_error="null") is None
+        assert frame.taiga.search("y", "x", space=space, folds=2, rounds=2, on_error="null") is None
+        with pytest.raises(ValueError, match="`y`"):
+            frame.taiga.cross_validate("y", "x", folds=2, rounds=2)
+    fine = df.with_columns(y=pl.col("x"))
+    for expr in (
+        pl.col("y").taiga.cross_validate("x", folds=2, rounds=2),
+        tg.cross_validate("y", "x", folds=2, rounds=2),
+    ):
+        assert_frame_equal(
+            fine.select(expr).item().struct.unnest(), fine.taiga.cross_validate("y", "x", folds=2, rounds=2)
+        )
+    searched = fine.select(
+        a=pl.col("y").taiga.search("x", space=space, folds=2, rounds=2),
+        b=tg.search("y", "x", space=space, folds=2, rounds=2),
+        c=pl.col("y").taiga.fit_gbdt_by(pl.lit(1).alias("k"), "x", rounds=2).struct.field("model").implode(),
+    )
+    assert searched["a"].to_list() == searched["b"].to_list()
+    assert searched["c"].item().item() == fine.taiga.fit_gbdt("y", "x", rounds=2).to_bytes()
 
 
 def test_sql_over_a_lazy_frame(df: pl.DataFrame, regression: tg.Model) -> None:

@@ -667,6 +667,58 @@ def test_damaged_files_are_errors() -> None:
     assert not [fault for fault in faults if "bug" in fault]
 
 
+def of_arrays(**changes: Any) -> bytes:
+    """A file of plain arrays: a tree of one split, changed."""
+    tree = {"output": 0, "width": 1, "column": [0, 0, 0], "threshold": [0.5, 0, 0], "missing_left": [True] * 3}
+    tree |= {"left": [1, -1, -1], "right": [2, -1, -1], "sets": [], "values": [0, 1, 2], "weights": [2, 1, 1]}
+    file = {"taiga_arrays": 1, "library": "scikit-learn 1.9", "objective": "x", "loss": "rmse", "classes": False}
+    file |= {"columns": [{"name": "x", "is_categorical": False, "categories": None}], "start": [0.0], "rows": 2}
+    file |= {"is_f32": False, "is_forest": False, "trees": [tree | {"counts": [2, 1, 1]} | changes.pop("tree", {})]}
+    return json.dumps(file | changes).encode()
+
+
+def of_xgboost(tree: dict[str, Any], group: int, **param: str) -> bytes:
+    """A file of XGBoost: one tree of one leaf, changed."""
+    leaf = {"left_children": [-1], "right_children": [-1], "split_indices": [0], "split_conditions": [0.5]}
+    model = {"tree_info": [group], "trees": [leaf | {"default_left": [0], "tree_param": {}} | tree]}
+    learner = {"feature_names": ["x"], "feature_types": ["float"], "objective": {"name": "reg:squarederror"}}
+    learner |= {"learner_model_param": {"base_score": "[0]", "num_class": "0", "num_feature": "1"} | param}
+    return json.dumps({"learner": learner | {"gradient_booster": {"name": "gbtree", "model": model}}}).encode()
+
+
+THREE_NODES = {"left_children": [1, -1, -1], "split_indices": [0] * 3, "split_conditions": [0.5] * 3}
+HOSTILE: list[tuple[bytes, str]] = [
+    (of_xgboost({}, 10**12 - 1, num_class=str(10**12)), f"{10**12} outputs of 1 trees"),
+    (of_xgboost({}, 2**62 - 1, num_class=str(2**62)), f"{2**62} outputs of 1 trees"),
+    (
+        of_xgboost({"tree_param": {"size_leaf_vector": str(10**11)}}, 0, num_target=str(10**11)),
+        f"{10**11} outputs of 1 trees",
+    ),
+    (
+        of_xgboost(
+            THREE_NODES
+            | {"right_children": [2, 0, 0], "default_left": [0] * 3, "leaf_weights": [0.25, 0.5]}
+            | {"tree_param": {"size_leaf_vector": "2"}},
+            0,
+            num_target="2",
+        ),
+        "its leaves share their values",
+    ),
+    (of_arrays(tree={"output": 2**64 - 1}), f"it adds 1 values from output {2**64 - 1} of 1 on"),
+    (of_arrays(is_forest=True, start=[], tree={"width": 0, "values": []}), "a forest that predicts 0 numbers"),
+    (of_arrays(is_forest=True, start=[0, 0], tree={"width": 2, "values": [0] * 6}), "a forest that predicts 2 numbers"),
+]
+
+
+@pytest.mark.parametrize(("file", "fault"), HOSTILE, ids=[fault for _, fault in HOSTILE])
+def test_a_number_alone_takes_no_memory(file: bytes, fault: str) -> None:
+    """Proves that a file of some hundred bytes, whose numbers ask for terabytes or lead beyond all numbers, is an
+    error.
+    """
+    with pytest.raises(ValueError, match=fault):
+        tg.import_model(file)
+
+
 def test_there_are_three_hundred_models() -> None:
     """Counts the models that are compared above."""
     with warnings.catch_warnings():

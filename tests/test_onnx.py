@@ -177,6 +177,12 @@ def test_names_and_nulls_that_collide(table: pl.DataFrame) -> None:
         fit("y", "label", rounds=2).to_onnx()
     with pytest.raises(ValueError, match="`text` has both null and the empty text"):
         fit("y", "text", rounds=5).to_onnx()
+    numbers = pl.DataFrame({"k": [-(2**63), None, 3] * 20, "y": [10.0, 0.0, 5.0] * 20})
+    model = numbers.taiga.fit_gbdt("y", "k", rounds=5, categorical="k")
+    with pytest.raises(ValueError, match=f"`k` has both null and {-(2**63)}, which stands for null, as categories"):
+        model.to_onnx()
+    without = numbers.drop_nulls().taiga.fit_gbdt("y", "k", rounds=5, categorical="k")
+    check(without, numbers.drop_nulls().head(6), pl.Float64, 6)
 
 
 def test_labels_of_every_type(table: pl.DataFrame) -> None:

@@ -131,6 +131,24 @@ def test_what_they_do_not_know(table: pl.DataFrame, monkeypatch: pytest.MonkeyPa
             getattr(with_text, f"to_{peer}")()
 
 
+def test_several_targets_of_a_log_link(table: pl.DataFrame) -> None:
+    """Proves that LightGBM, which takes the exponential of the first score alone, is refused, and that the others keep
+    it.
+    """
+    frame = table.with_columns(t=pl.col("y").abs() / 10, u=pl.col("y").abs() / 5)
+    for strategy in ("one_tree", "tree_each"):
+        model = frame.taiga.fit_gbdt(pl.struct("t", "u"), "a", "b", loss="poisson", rounds=4, multi_strategy=strategy)
+        with pytest.raises(ValueError, match="LightGBM takes the exponential of one score alone"):
+            model.to_lightgbm()
+        rows, matrix = rows_of(model, table)
+        rows = rows.filter(~pl.any_horizontal(pl.all().is_infinite()))
+        matrix = matrix[~np.isinf(matrix).any(axis=1)]
+        ours = np.column_stack([model.predict(rows).struct.field(name).to_numpy() for name in ("t", "u")])
+        booster = model.to_xgboost()
+        found = booster.predict(xgboost.DMatrix(matrix, feature_names=booster.feature_names))
+        assert np.abs(found / ours - 1).max() < 1e-5
+
+
 def explained_by(booster: Any, matrix: np.ndarray) -> np.ndarray:
     """A peer's contributions, `[row][feature, or the base value][output]`."""
     if isinstance(booster, xgboost.Booster):

@@ -6,6 +6,7 @@
 mod categories;
 mod columns;
 mod encoder;
+mod imported;
 mod memory;
 mod models;
 mod params;
@@ -15,6 +16,7 @@ mod sparse_rows;
 
 pub use categories::categories;
 pub use encoder::encoder;
+pub use imported::imported;
 pub use models::{boosted, forest, linear};
 pub use params::params;
 pub use snapshots::{boosted_snapshot, forest_snapshot, linear_snapshot};
@@ -28,7 +30,7 @@ static ALLOCATOR: taiga_testing::allocator::Counting = taiga_testing::allocator:
 /// A target: its name, which is that of its folder of inputs, and what it does.
 pub type Target = (&'static str, fn(&[u8]) -> bool);
 
-pub const TARGETS: [Target; 10] = [
+pub const TARGETS: [Target; 11] = [
     ("boosted", boosted),
     ("forest", forest),
     ("linear", linear),
@@ -39,6 +41,7 @@ pub const TARGETS: [Target; 10] = [
     ("params", params),
     ("sparse_rows", sparse_rows),
     ("categories", categories),
+    ("imported", imported),
 ];
 
 /// The bytes of a kind of value: an input is the format version and the payload, and magic, length and checksum are set right.

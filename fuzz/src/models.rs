@@ -47,7 +47,8 @@ pub fn boosted(input: &[u8]) -> bool {
     true
 }
 
-fn apply_boosted(model: &Model) {
+/// Applies a model of boosted trees to a few rows, in every way that there is.
+pub(super) fn apply_boosted(model: &Model) {
     let predictor = Predictor::new(model.clone());
     let data: Vec<Vec<f64>> = model.features.iter().map(values).collect();
     let all = columns(&model.features, &data);

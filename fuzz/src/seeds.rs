@@ -39,7 +39,7 @@ fn targets(y: &[f64]) -> Vec<(&'static str, Vec<u32>, Option<Labels>)> {
     ]
 }
 
-/// Seeds of every target but `sparse_rows` and `categories`, whose inputs are any bytes.
+/// Seeds of every target but `sparse_rows` and `categories`, whose inputs are any bytes, and `imported`, whose are other libraries' files.
 pub fn seeds() -> Vec<Seed> {
     let x: Vec<f64> = (0..ROWS).map(|i| if i % 9 == 4 { f64::NAN } else { (i * 7 % 11) as f64 }).collect();
     let y: Vec<f64> = (0..ROWS).map(|i| (i % 5) as f64 / 2.0).collect();

@@ -17,7 +17,25 @@ if TYPE_CHECKING:
     from polars_taiga._metadata import Metadata
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
-__all__ = ["fit_gbdt_by"]
+__all__ = ["ByGroupParams", "fit_gbdt_by"]
+
+
+class ByGroupParams(GbdtParams, total=False):
+    """The keyword arguments of `fit_gbdt_by`; what each means: see `fit_gbdt`."""
+
+    weight: IntoColumn | None
+    baseline: IntoColumns | None
+    eval: IntoColumn | None
+    group: IntoColumn | None
+    position: IntoColumn | None
+    event: IntoColumn | None
+    lower: IntoColumn | None
+    upper: IntoColumn | None
+    order_by: IntoColumn | None
+    row_key: IntoColumns | None
+    on_error: OnError
+    progress: bool | None
+    metadata: Metadata | None
 
 
 @shows(GbdtParams)

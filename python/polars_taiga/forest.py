@@ -133,7 +133,8 @@ def fit_forest(
         True (default): as many rows as there are, drawn with replacement. A float: that share of
         them. False: all rows as they are. (scikit-learn: `bootstrap`, `max_samples`.)
     bins, border_method, border_sample
-        As in `fit_gbdt`, for the histogram splitter: `bins` of some features by name or selector too.
+        As in `fit_gbdt`, for the histogram splitter: `bins` of some features by name or selector too; `border_method`
+        is `"quantile"` unless told.
     min_data_in_leaf
         The smallest number of rows, counted as often as they were drawn, in a child; default 1.
         (scikit-learn: `min_samples_leaf`, which counts a row once.)

@@ -74,6 +74,12 @@ def _objective(found: Ensemble, outputs: int) -> str | None:
     if found.link == "softmax":
         return f"multiclass num_class:{outputs}"
     if found.link == "exp":
+        if outputs > 1:
+            msg = (
+                "to_lightgbm: LightGBM takes the exponential of one score alone, and this model has several; "
+                "to_treelite, to_xgboost and to_onnx keep it"
+            )
+            raise ValueError(msg)
         return "poisson"
     return None if found.is_mean or outputs > 1 else "regression"
 

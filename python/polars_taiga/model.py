@@ -489,8 +489,8 @@ class Model(Persisted):
             Without the package `onnx`.
         ValueError
             For a sparse logistic regression of lists; where `dtype=pl.Float32` or `columns=False` can't hold what is
-            there; for columns called as a part of the graph, and for one that has both null and `""` as categories;
-            for leaves that are linear functions.
+            there; for columns called as a part of the graph, and for one that has both null and what stands for it
+            (`""`, of integers -2^63) as categories; for leaves that are linear functions.
         OSError
             Where the file can't be written.
 
@@ -620,8 +620,8 @@ class Model(Persisted):
         ImportError
             Without the package `lightgbm`.
         ValueError
-            For what LightGBM does not know: categories with labels, several quantiles, a mean with its variance, linear
-            models.
+            For what LightGBM does not know: categories with labels, several quantiles, several targets of a log link, a
+            mean with its variance, linear models.
 
         Examples
         --------
@@ -909,8 +909,9 @@ class Model(Persisted):
         """The metrics of the measured rows: `round` (from 0), each metric by its name, and whether the round is `best`.
 
         Of held-out sets with names, and of the training rows (`eval_train=True`), the name stands before the metric:
-        `north_auc`, `train_auc`. `best` is by the first metric of the first set. No rows without `eval`. (Of a sparse
-        logistic regression a round is a pass over the rows; a forest has `oob_score` and `oob_predictions`.)
+        `north_auc`, `train_auc`. `best` is by the first metric of the first set. No rows where nothing was measured.
+        (Of a sparse logistic regression a round is a pass over the rows; a forest has `oob_score` and
+        `oob_predictions`.)
         """
         history = self._inner.history()
         if history is None:

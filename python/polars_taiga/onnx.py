@@ -217,8 +217,11 @@ def _check_names(found: Ensemble | Linear, by_column: bool) -> None:
         if column.name in _OUTPUTS or column.name.startswith(_INNER) or not column.name:
             msg = f"to_onnx: column {column.name!r} is called as a part of the graph is: fit it by another name"
             raise ValueError(msg)
-        if NULL_TEXT in (column.categories or ()) and None in (column.categories or ()):
-            msg = f"to_onnx: `{column.name}` has both null and the empty text, which stands for null, as categories"
+        categories = column.categories or ()
+        stand_in = NULL_TEXT if column.kind == "text" else NULL_INTEGER
+        if None in categories and stand_in in categories:
+            what = "the empty text" if stand_in == NULL_TEXT else str(stand_in)
+            msg = f"to_onnx: `{column.name}` has both null and {what}, which stands for null, as categories"
             raise ValueError(msg)
 
 

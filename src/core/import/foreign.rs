@@ -221,8 +221,8 @@ impl Foreign {
         for (t, tree) in std::mem::take(&mut self.trees).into_iter().enumerate() {
             let wrong = |what: String| fault(library, format!("tree {t}: {what}"));
             is_symmetric &= matches!(tree.shape, Shape::Symmetric(_));
-            if tree.width == 0 || tree.output + tree.width > outputs {
-                return Err(wrong(format!("it is of output {} of {outputs}", tree.output + tree.width)));
+            if tree.width == 0 || tree.output.checked_add(tree.width).is_none_or(|end| end > outputs) {
+                return Err(wrong(format!("it adds {} values from output {} of {outputs} on", tree.width, tree.output)));
             }
             let (shape, order) = choices.shape(&self.columns, &tree).map_err(wrong)?;
             for place in 0..tree.width {
@@ -288,6 +288,9 @@ impl Foreign {
         let outputs = self.start.len();
         let mut choices = self.choices()?;
         let is_of_classes = self.predicts == Predicts::Classes;
+        if outputs == 0 || !is_of_classes && outputs > 1 {
+            return Err(fault(library, format!("a forest that predicts {outputs} numbers is none that is known here")));
+        }
         let unit = self.unit_of_weights();
         let mut trees = Vec::with_capacity(self.trees.len());
         for (t, tree) in self.trees.iter().enumerate() {

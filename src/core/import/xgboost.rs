@@ -269,11 +269,10 @@ impl File {
         let param = learner.learner_model_param;
         let (classes, targets) = (param.num_class.0.max(0) as usize, param.num_target.map_or(1, |n| n.0).max(1) as usize);
         let outputs = classes.max(targets).max(1);
-        // Each output is named by some tree, or has a base score: it is not the number that says how much memory is taken.
-        let vectors = trees.trees.iter().map(|t| t.tree_param.size_leaf_vector.0.max(1) as usize);
-        let told_by_trees = trees.tree_info.iter().map(|i| i.0.max(0) as usize).zip(vectors).map(|(i, n)| if n > 1 { n } else { i + 1 });
         let base = base_scores(&param.base_score).ok_or_else(|| fault(LIBRARY, format!("the base score is {:?}", param.base_score)))?;
-        if outputs > told_by_trees.max().unwrap_or(1).max(base.len()) && outputs > 1 << 16 {
+        // Each output has a tree, or a value in each leaf, or a base score: a number alone says not how much memory is taken.
+        let named = trees.trees.len().max(trees.trees.iter().map(TreeIn::numbers).max().unwrap_or(0)).max(base.len());
+        if outputs > named.max(1 << 16) {
             return Err(fault(LIBRARY, format!("{outputs} outputs of {} trees", trees.trees.len())));
         }
         let objective = learner.objective;
@@ -375,6 +374,11 @@ impl Encoded {
 }
 
 impl TreeIn {
+    /// How many numbers stand in its leaves, at the most.
+    fn numbers(&self) -> usize {
+        self.leaf_weights.as_ref().map_or(self.base_weights.0.len(), Vec::len)
+    }
+
     fn tree(self, output: usize, weight: f32) -> std::result::Result<ForeignTree, String> {
         let n = self.left_children.len();
         let width = usize::try_from(self.tree_param.size_leaf_vector.0).unwrap_or(0).max(1);
@@ -409,6 +413,9 @@ impl TreeIn {
                     };
                     let at = at.checked_mul(width).ok_or("a leaf's values are beyond all of them")?;
                     let own = from.get(at..at.saturating_add(width)).ok_or("a leaf's values are beyond all of them")?;
+                    if values.len() + width > from.len() {
+                        return Err("its leaves share their values".into());
+                    }
                     values.extend(own.iter().map(|x| (weight * x) as f64));
                 }
                 weights.push(self.sum_hessian.get(i).copied().unwrap_or(0.0) as f64);

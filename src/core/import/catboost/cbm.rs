@@ -48,6 +48,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<File> {
     let width = trees.i32(0, 0)?;
     let width = usize::try_from(width).ok().filter(|w| *w > 0).ok_or_else(|| wrong(format!("it has {width} outputs")))?;
     let several = trees.numbers(16, f64::from_le_bytes)?;
+    // Each output has a value in each leaf, or one that all trees are added to: a number alone says not how much memory is taken.
+    if width > trees.length(8, 8)?.max(several.len()).max(1 << 16) {
+        return Err(wrong(format!("it has {width} outputs, and fewer values")));
+    }
     let bias = if several.is_empty() { vec![trees.f64(15, 0.0)?; width] } else { several };
     let (oblivious_trees, branching) = if trees.length(10, 4)? == 0 {
         (Some(symmetric(&trees, &bins, width)?), None)
@@ -323,14 +327,18 @@ struct Nodes<'b> {
     values: Vec<f64>,
     weights: Vec<f64>,
     width: usize,
+    /// How many of the values leaves may still take: each has its own.
+    untaken: Cell<usize>,
 }
 
 fn branching(trees: &Table<'_>, bins: &[SplitIn], width: usize) -> Result<Vec<NodeIn>> {
+    let values = trees.numbers(8, f64::from_le_bytes)?;
     let nodes = Nodes {
         splits: splits(trees, bins)?,
         steps: trees.numbers(10, |b: [u8; 4]| (u16::from_le_bytes([b[0], b[1]]), u16::from_le_bytes([b[2], b[3]])))?,
         leaves: trees.numbers(11, u32::from_le_bytes)?,
-        values: trees.numbers(8, f64::from_le_bytes)?,
+        untaken: Cell::new(values.len()),
+        values,
         weights: trees.numbers(9, f64::from_le_bytes)?,
         width,
     };
@@ -363,6 +371,8 @@ impl Nodes<'_> {
         let first = *self.leaves.get(at).ok_or_else(|| damaged("a leaf is none"))? as usize;
         let values =
             first.checked_add(self.width).and_then(|end| self.values.get(first..end)).ok_or_else(|| damaged("a leaf has no values"))?;
+        let untaken = self.untaken.get().checked_sub(self.width).ok_or_else(|| damaged("leaves share their values"))?;
+        self.untaken.set(untaken);
         let value = if let [one] = values { Bias::One(*one) } else { Bias::Several(values.to_vec()) };
         let weight = self.weights.get(first / self.width).copied();
         Ok(NodeIn { split: None, left: None, right: None, value: Some(value), weight })
