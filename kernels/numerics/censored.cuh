@@ -98,8 +98,14 @@ struct Aft {
             case LOGISTIC: d = logistic_derivatives(l, u); break;
             default: d = extreme_derivatives(l, u); break;
         }
-        const double first = at_most(at_least(d.first, -LARGEST_DERIVATIVE), LARGEST_DERIVATIVE);
-        const double second = at_most(d.second, LARGEST_DERIVATIVE);
+        const double size = fabs(d.first);
+        const double below = l > 1.0 ? l : 1.0;
+        const double apart = u < -1.0 ? -u : below;
+        const double touching = size / apart;
+        const double curvature = d.second < touching || size > LARGEST_DERIVATIVE ? touching : d.second;
+        const double less = size > LARGEST_DERIVATIVE ? LARGEST_DERIVATIVE / size : 1.0;
+        const double first = d.first * less;
+        const double second = at_most(curvature * less, LARGEST_DERIVATIVE);
         return {finite(static_cast<float>(first / by)), clamp(static_cast<float>(second / (by * by)), SMALLEST_HESSIAN, LARGEST)};
     }
 };

@@ -13,8 +13,15 @@ pub(super) const ENTRY: LossEntry =
 
 /// The negative log likelihood of a time's bounds where `(ln time - score) / scale` has the distribution (Wei, "The accelerated failure time
 /// model", 1992; Barnwal, Cho and Hocking, "Survival regression with accelerated failure time model in XGBoost", 2022): of a density where the
-/// event was seen, of what lies between the bounds where it was censored. Times the scale, the gradient stays within ±15 and the hessian
-/// times its square within 1e-16 and 15, which are XGBoost's limits at a scale of 1: one row far out would else be all that a tree sees.
+/// event was seen, of what lies between the bounds where it was censored.
+///
+/// Far from a row's time the logistic's and the extreme value's curvature vanishes while their slope does not, so that Newton's step would
+/// lead anywhere. The hessian is therefore at least that of a parabola of the same slope whose lowest point lies at the nearer bound, or one
+/// scale away where the score is nearer to it than that: no row by itself asks for a longer step.
+///
+/// Times the scale, the gradient stays within ±15, XGBoost's limit at a scale of 1: one row far out would else be all that a tree sees. What
+/// is beyond has that parabola's hessian as well, cut alike, so that its own step leads to the bound: Newton's step on the extreme value's
+/// exponential is one scale, however far the bound is.
 ///
 /// Derivatives read the logarithms of both bounds, as columns.
 #[derive(Clone, Copy, Debug)]
@@ -37,9 +44,16 @@ impl Aft {
     fn at(&self, score: f32, lower: f32, upper: f32) -> (f32, f32) {
         let scale = f64::from(self.scale);
         let z = |bound: f32| (f64::from(bound) - f64::from(score)) / scale;
-        let (first, second) = derivatives(self.params.distribution, z(lower), z(upper));
-        let first = if first < -LARGEST_DERIVATIVE { -LARGEST_DERIVATIVE } else { first };
-        let first = if first > LARGEST_DERIVATIVE { LARGEST_DERIVATIVE } else { first };
+        let (lower, upper) = (z(lower), z(upper));
+        let (first, second) = derivatives(self.params.distribution, lower, upper);
+        let size = first.abs();
+        // From the score to the nearer bound, where it is outside of both; one at least.
+        let below = if lower > 1.0 { lower } else { 1.0 };
+        let apart = if upper < -1.0 { -upper } else { below };
+        let touching = size / apart;
+        let second = if second < touching || size > LARGEST_DERIVATIVE { touching } else { second };
+        let by = if size > LARGEST_DERIVATIVE { LARGEST_DERIVATIVE / size } else { 1.0 };
+        let (first, second) = (first * by, second * by);
         let second = if second > LARGEST_DERIVATIVE { LARGEST_DERIVATIVE } else { second };
         let (gradient, hessian) = ((first / scale) as f32, (second / (scale * scale)) as f32);
         (clamp(gradient, -f32::MAX, f32::MAX), clamp(hessian, SMALLEST_HESSIAN, f32::MAX))

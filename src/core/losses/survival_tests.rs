@@ -256,11 +256,27 @@ proptest! {
             let at = |s: f64| if *u == f64::INFINITY && *l == 0.0 { 0.0 } else { -log_likelihood(distribution, (l.ln() - s) / scale, (u.ln() - s) / scale) };
             let e = 1e-4;
             let limit = 15.0 / scale;
-            let slope = ((at(s + e) - at(s - e)) / (2.0 * e)).clamp(-limit, limit);
+            let slope = (at(s + e) - at(s - e)) / (2.0 * e);
+            let less = if slope.abs() > limit { limit / slope.abs() } else { 1.0 };
+            let apart = f64::max(scale, (l.ln() - s).max(s - u.ln()));
+            let (curvature, touching) = ((at(s + e) - 2.0 * at(*s) + at(s - e)) / (e * e), slope.abs() / apart);
+            let curvature = if slope.abs() > limit { touching } else { f64::max(curvature, touching) };
+            let (slope, curvature) = (slope * less, f64::min(curvature * less, limit / scale));
             prop_assert!((f64::from(g[i]) - slope).abs() < 2e-5 * (1.0 + slope.abs()), "{distribution:?} {l} {u} {s}: {} {slope}", g[i]);
-            let curvature = ((at(s + e) - 2.0 * at(*s) + at(s - e)) / (e * e)).clamp(0.0, limit / scale);
             prop_assert!((f64::from(h[i]) - curvature).abs() < 1e-3 * (1.0 + curvature.abs()), "{distribution:?} {l} {u} {s}: {} {curvature}", h[i]);
         }
+    }
+
+    /// However far a score is, and however small the scale, a row alone asks for no step beyond its nearer bound, or a scale.
+    #[test]
+    fn no_step_of_aft_leads_beyond_its_time((lower, upper) in times(), score in -200.0..200.0f64, which in 0usize..3, scale in 1e-4..2.0f64) {
+        let loss = aft(Distribution::ALL[which], scale);
+        let of = |bound: f64| [loss.column_value(bound) as f32];
+        let ((l, u), s, (mut g, mut h)) = ((of(lower), of(upper)), [score as f32], ([0.0f32], [0.0f32]));
+        loss.derivatives(0, Rows { scores: &[&s], target: &l, weight: None, columns: &[&l, &u] }, &mut g, &mut h);
+        let apart = f64::max(scale, f64::max(f64::from(l[0]) - f64::from(s[0]), f64::from(s[0]) - f64::from(u[0])));
+        let step = f64::from(g[0].abs()) / f64::from(h[0]);
+        prop_assert!(g[0].is_finite() && h[0].is_finite() && step <= apart * 1.0001, "{which} {scale} {lower} {upper} {score}: {step} {apart}");
     }
 
     /// The start value is where the likelihood of all rows is largest.
