@@ -110,7 +110,7 @@ impl TreeIn {
             nodes.push(match sets.get_mut(i).and_then(Option::take) {
                 // Those of the set go left; what is unknown goes where missing values do, which is left of our tests.
                 Some(set) if !missing_left => {
-                    RawNode::Split { column, test: Test::OneOf(set), missing_left: true, left: right, right: left, gain: 0.0 }
+                    RawNode::Split { column, test: Test::OneOf(set.into()), missing_left: true, left: right, right: left, gain: 0.0 }
                 }
                 Some(_) => return Err(format!("node {i} sends unknown categories to the side of its set")),
                 None => {

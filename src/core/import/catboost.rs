@@ -21,6 +21,7 @@ use crate::numerics::city;
 use serde::Deserialize;
 use statistics::{CtrIn, Element, Table, Tables, of_one, only_category};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 const LIBRARY: &str = "CatBoost";
 
@@ -349,6 +350,10 @@ enum Statistic {
 /// How many values statistics may have for each hash and count of their tables: a table of few counts may serve many priors.
 const MOST_VALUES: usize = 64;
 
+/// How many borders statistics may have in the mean for each of these values: CatBoost has three statistics of a table and 15 borders of each
+/// unless told otherwise.
+const MOST_BORDERS: usize = 4;
+
 /// From its splits to our tests.
 struct Tests<'f> {
     columns: Vec<ForeignColumn>,
@@ -365,6 +370,10 @@ struct Tests<'f> {
     of_table: HashMap<&'f str, usize>,
     /// How many values statistics may still have.
     room: usize,
+    /// The sets of categories that statistics of one column and their borders come to, by these, for all splits that ask about them.
+    sets: HashMap<(usize, u32), (u32, Test, bool)>,
+    /// How many categories may still be asked whether they belong to one.
+    room_of_sets: usize,
     /// Of each split by a statistic, from this number on, which one.
     first_statistic: usize,
     statistic_of: Vec<usize>,
@@ -468,6 +477,8 @@ impl<'f> Tests<'f> {
             hashes: ForeignHashes::default(),
             of_table: HashMap::new(),
             room,
+            sets: HashMap::new(),
+            room_of_sets: room.saturating_mul(MOST_BORDERS),
             first_statistic,
             statistic_of,
         })
@@ -486,18 +497,27 @@ impl<'f> Tests<'f> {
             }
             "OnlineCtr" => {
                 let at = split.split_index.checked_sub(self.first_statistic).and_then(|i| self.statistic_of.get(i)).copied();
-                let (statistic, border) = (self.statistic(at.ok_or("a split is of no statistic")?)?, split.border);
-                let border = border.filter(|border| border.is_finite()).ok_or("a split has no border")?;
-                match statistic {
-                    Statistic::Hashed(number) => Ok((0, Test::Statistic(*number, border), true)),
+                let at = at.ok_or("a split is of no statistic")?;
+                let border = split.border.filter(|border| border.is_finite()).ok_or("a split has no border")?;
+                let key = (at, border.to_bits());
+                if let Some(known) = self.sets.get(&key) {
+                    return Ok(known.clone());
+                }
+                let (test, size) = match self.statistic(at)? {
+                    Statistic::Hashed(number) => return Ok((0, Test::Statistic(*number, border), true)),
                     Statistic::OfColumn(column, values, unknown) => {
                         // A set that unknown ones belong to is told by those that do not.
                         let is_turned = *unknown > border;
-                        let chosen = (0..).zip(values).filter(|(_, value)| (**value > border) != is_turned).map(|(code, _)| code).collect();
+                        let chosen = (0..).zip(values).filter(|(_, value)| (**value > border) != is_turned);
+                        let chosen: Arc<[u32]> = chosen.map(|(code, _)| code).collect();
                         // Null is an unknown one.
-                        Ok((*column, if is_turned { Test::NoneOf(chosen) } else { Test::OneOf(chosen) }, !is_turned))
+                        ((*column, if is_turned { Test::NoneOf(chosen) } else { Test::OneOf(chosen) }, !is_turned), values.len())
                     }
-                }
+                };
+                let left = self.room_of_sets.checked_sub(size);
+                self.room_of_sets = left.ok_or("statistics have too many borders for so many categories")?;
+                self.sets.insert(key, test.clone());
+                Ok(test)
             }
             other => Err(format!("a split is of the kind {other:?}")),
         }
@@ -520,7 +540,7 @@ impl<'f> Tests<'f> {
                 code.ok_or("a split asks about an unknown category")? as u32
             }
         };
-        Ok((*column, Test::OneOf(vec![code]), true))
+        Ok((*column, Test::OneOf([code].into()), true))
     }
 
     /// A statistic by its number, made when it is first asked for.

@@ -19,7 +19,8 @@ use crate::provenance::Provenance;
 use crate::tree::linear::LinearLeaf;
 use crate::tree::model::{Child, Leaf, Node, Split, Tree};
 use crate::tree::params::Policy;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// A column that trees ask about.
 pub struct ForeignColumn {
@@ -49,9 +50,9 @@ pub enum Test {
     /// All that are not missing.
     All,
     /// Those of some categories, by the file's numbers; others, unknown ones too, go left.
-    OneOf(Vec<u32>),
+    OneOf(Arc<[u32]>),
     /// All but those of some categories; unknown ones too.
-    NoneOf(Vec<u32>),
+    NoneOf(Arc<[u32]>),
     /// Those of which a number that is found by a hash, one of [`ForeignHashes::statistics`], is above a border; its column is none.
     Statistic(u32, f32),
 }
@@ -196,6 +197,9 @@ struct Choices {
     codes: Vec<HashMap<u32, u32>>,
     derived: Vec<Derived>,
     by_set: HashMap<(u32, Vec<u32>), u32>,
+    /// Of each list that nodes share, by the column, where it lies, and whether missing values are one of it: the list, which stays there, and the
+    /// derived feature; none where no row can have any of it.
+    by_list: HashMap<(u32, *const u32, bool), (Arc<[u32]>, Option<u32>)>,
     tables: Vec<CtrTable>,
     /// Of each statistic that is asked about, what is left of it until it is a derived feature, and its borders.
     statistics: Vec<(Option<ForeignStatistic>, Vec<f64>)>,
@@ -414,6 +418,7 @@ impl Foreign {
         let mut asked: Vec<Option<Vec<u32>>> = vec![None; self.columns.len()];
         let ForeignHashes { tables: hashes, statistics } = std::mem::take(&mut self.hashes);
         let mut statistics: Vec<(Option<ForeignStatistic>, Vec<f64>)> = statistics.into_iter().map(|s| (Some(s), vec![])).collect();
+        let mut noted = HashSet::new();
         let mut note = |column: u32, test: &Test| {
             let at = column as usize;
             match test {
@@ -424,7 +429,13 @@ impl Foreign {
                 }
                 _ if at >= borders.len() => {}
                 Test::Above(border) if *border < f64::INFINITY => borders[at].push(border + 0.0),
-                Test::OneOf(codes) | Test::NoneOf(codes) => asked[at].get_or_insert_default().extend(codes),
+                Test::OneOf(codes) | Test::NoneOf(codes) => {
+                    let own = asked[at].get_or_insert_default();
+                    // Nodes may share one list.
+                    if noted.insert((at, codes.as_ptr())) {
+                        own.extend(codes.iter());
+                    }
+                }
                 _ => {}
             }
         };
@@ -450,7 +461,7 @@ impl Foreign {
                         borders.get_mut(*column as usize).into_iter().for_each(|own| own.push(border + 0.0));
                     }
                     ForeignPart::Answer(column, Test::OneOf(codes), _) => {
-                        asked.get_mut(*column as usize).into_iter().for_each(|own| own.get_or_insert_default().extend(codes));
+                        asked.get_mut(*column as usize).into_iter().for_each(|own| own.get_or_insert_default().extend(codes.iter()));
                     }
                     ForeignPart::Answer(..) => {}
                 }
@@ -461,6 +472,7 @@ impl Foreign {
             codes: vec![],
             derived: vec![],
             by_set: HashMap::new(),
+            by_list: HashMap::new(),
             tables: vec![],
             statistics,
             by_statistic: HashMap::new(),
@@ -563,6 +575,7 @@ fn hashed(column: &ForeignColumn, asked: &[u32]) -> std::result::Result<(Option<
 }
 
 /// A split, or where all rows go whatever they hold.
+#[derive(Clone)]
 enum Decided {
     Split(Split),
     Left,
@@ -593,28 +606,44 @@ impl Choices {
             // The caller turns the node round.
             Test::All => Ok(Decided::Split(Split { missing_left: !missing_left, ..numeric(feature.borders.len()) })),
             Test::OneOf(listed) | Test::NoneOf(listed) => {
-                let missing_left = missing_left != matches!(test, Test::NoneOf(_));
-                let known = &self.codes[at];
-                let mut set: Vec<u32> = listed.iter().filter_map(|code| known.get(code).copied()).collect();
-                if !missing_left {
-                    set.extend(feature.categories.as_ref().and_then(|c| c.null));
-                }
-                set.sort_unstable();
-                set.dedup();
-                if set.is_empty() {
-                    return Ok(Decided::Left);
-                }
-                let derived = &mut self.derived;
-                let number = *self.by_set.entry((column, set)).or_insert_with_key(|(feature, categories)| {
-                    derived.push(Derived::OneOf { feature: *feature, categories: categories.clone() });
-                    derived.len() as u32 - 1
-                });
+                let has_missing = missing_left == matches!(test, Test::NoneOf(_));
+                let key = (column, listed.as_ptr(), has_missing);
+                let number = match self.by_list.get(&key) {
+                    Some((_, number)) => *number,
+                    None => {
+                        let number = self.set(column, listed, has_missing);
+                        self.by_list.insert(key, (listed.clone(), number));
+                        number
+                    }
+                };
                 // What is missing has a code of its own; no value of the derived feature is.
-                Ok(Decided::Split(Split { feature: columns.len() as u32 + number, border: 0, missing_left: true, gain }))
+                let split = |number| Split { feature: columns.len() as u32 + number, border: 0, missing_left: true, gain };
+                Ok(number.map_or(Decided::Left, |number| Decided::Split(split(number))))
             }
             // Decided above.
             Test::Statistic(..) => Ok(Decided::Left),
         }
+    }
+
+    /// Makes the derived feature of a set of categories, by the file's numbers; none where no row can have any of it.
+    fn set(&mut self, column: u32, listed: &[u32], has_missing: bool) -> Option<u32> {
+        let at = column as usize;
+        let known = &self.codes[at];
+        let mut set: Vec<u32> = listed.iter().filter_map(|code| known.get(code).copied()).collect();
+        if has_missing {
+            set.extend(self.features[at].categories.as_ref().and_then(|c| c.null));
+        }
+        set.sort_unstable();
+        set.dedup();
+        if set.is_empty() {
+            return None;
+        }
+        let derived = &mut self.derived;
+        let number = self.by_set.entry((column, set)).or_insert_with_key(|(feature, categories)| {
+            derived.push(Derived::OneOf { feature: *feature, categories: categories.clone() });
+            derived.len() as u32 - 1
+        });
+        Some(*number)
     }
 
     /// Makes the split of a statistic.
@@ -701,6 +730,8 @@ impl Choices {
         let (mut nodes, mut order, mut met) = (Vec::<Node>::new(), vec![], 0usize);
         // Of each node the file's, and of each of these how many nodes it becomes.
         let (mut origins, mut copies) = (Vec::<usize>::new(), vec![0u32; raw.len()]);
+        // What each has been decided to be: a node that many lead to may name many categories, and is read once.
+        let mut decided = vec![None; raw.len()];
         // Nodes to come, with the parent that leads to them and on which side.
         let mut waiting: Vec<(usize, Option<(usize, bool)>)> = vec![(0, None)];
         while let Some((mut at, parent)) = waiting.pop() {
@@ -716,7 +747,12 @@ impl Choices {
                         break Child::Leaf(order.len() as u32 - 1);
                     }
                     Some(RawNode::Split { column, test, missing_left, left, right, gain }) => {
-                        match self.split(columns, (*column, test), *missing_left, *gain)? {
+                        let own = match decided[at].take() {
+                            Some(own) => own,
+                            None => self.split(columns, (*column, test), *missing_left, *gain)?,
+                        };
+                        decided[at] = Some(own.clone());
+                        match own {
                             Decided::Left => at = if test.is_turned() { *right } else { *left },
                             Decided::Split(split) => {
                                 let turned = test.is_turned();

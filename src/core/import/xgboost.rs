@@ -426,8 +426,8 @@ impl TreeIn {
             let child = |c: i32| usize::try_from(c).map_err(|_| format!("node {i} leads to node {c}"));
             let test = match (self.split_type.0.get(i).copied().unwrap_or(0), segment) {
                 (0, _) => Test::not(border_below(self.split_conditions.0[i])),
-                (1, Some(range)) => Test::OneOf(self.categories[range].to_vec()),
-                (1, None) => Test::OneOf(vec![]),
+                (1, Some(range)) => Test::OneOf(self.categories[range].into()),
+                (1, None) => Test::OneOf([].into()),
                 (other, _) => return Err(format!("node {i} is of the kind {other}")),
             };
             nodes.push(RawNode::Split {

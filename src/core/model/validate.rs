@@ -13,6 +13,9 @@ use std::collections::HashSet;
 pub fn validate_feature_names(features: &[Feature]) -> Result<()> {
     check(!features.is_empty(), || "it has no feature".into())?;
     let mut names = HashSet::with_capacity(features.len());
+    // Polars can hand no such column to a plugin.
+    let is_name = |f: &Feature| check(!f.name.contains('\0'), || format!("the name of the feature {:?} has the character NUL", f.name));
+    features.iter().try_for_each(is_name)?;
     features.iter().try_for_each(|f| check(names.insert(f.name.as_str()), || format!("the feature `{}` stands twice", f.name)))
 }
 
