@@ -408,3 +408,70 @@ def test_types_that_plugins_do_not_know_are_named() -> None:
             pl.exceptions.ComputeError, match="column `k`: its type is arrays of no values; cast it first"
         ):
             nothing.select(query)
+
+
+def test_names_with_the_character_nul() -> None:
+    """Proves that a name which Polars can't hand to a plugin is an error that says so, in a call and in a model."""
+    df = pl.DataFrame({"a\0b": [1.0, 2.0, 3.0], "y": [1.0, 2.0, 3.0]})
+    for call in (
+        lambda: tg.fit_gbdt("y", "a\0b"),
+        lambda: tg.fit_gbdt("a\0b", "y"),
+        lambda: tg.fit_gbdt("y", pl.col("y").alias("a\0b")),
+        lambda: tg.histogram("a\0b"),
+        lambda: df.taiga.fit_forest("y", "a\0b"),
+    ):
+        with pytest.raises(ValueError, match=r"column 'a\\x00b': .* has the character NUL in its name"):
+            call()
+    text = df.rename({"a\0b": "a"}).taiga.fit_gbdt("y", "a", rounds=1).to_json()
+    with pytest.raises(ValueError, match=r"the feature \"a\\0b\" has the character NUL"):
+        tg.Model.from_json(text.replace('"a"', '"a\\u0000b"'))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("feature_weights", {"a": -1}, "-1 for `a` is not zero or a positive number"),
+        ("feature_weights", {"a": math.nan}, "nan for `a` is not zero or a positive number"),
+        ("feature_weights", {"a": "b"}, "'b' for `a` is not a number"),
+        ("feature_weights", [("a", -1)], "-1 for `a` is not zero or a positive number"),
+        ("bins", {"a": 1}, "1 for `a` is not between 2 and 256"),
+        ("bins", {"a": 1.5}, "1.5 for `a` is not a whole number"),
+        ("monotone", [("a", 3)], "3 is not -1, 0 or 1"),
+    ],
+)
+def test_a_fault_of_a_feature_is_told_once(name: str, value: Any, text: str) -> None:
+    """Proves that what is found wrong before the engine looks is all that is told of a parameter."""
+    with pytest.raises((TypeError, ValueError)) as raised:
+        tg.fit_gbdt("y", "a", **{name: value})
+    assert str(raised.value) == f"parameter `{name}`: {text}"
+
+
+def test_baselines_of_one_name() -> None:
+    """Proves that columns of a baseline are told apart by their place, whatever they are called."""
+    row = pl.int_range(60)
+    frame = pl.select(x=row, k=(row % 3).cast(pl.String), z=(row % 7) / 7, o=pl.lit(0.0))
+    others = [pl.col("z"), pl.col("z").alias("z (1)"), pl.col("z") * 2]
+    of_names = ["z", "o", "p"]
+    named = frame.taiga.fit_gbdt(
+        "k", "x", rounds=3, baseline=[expr.alias(name) for expr, name in zip(others, of_names, strict=True)]
+    )
+    for baseline in (others, ["z", pl.col("z"), pl.col("z") * 2]):
+        assert frame.taiga.fit_gbdt("k", "x", rounds=3, baseline=baseline) == named
+    equal = frame.taiga.fit_gbdt("k", "x", rounds=3, baseline=["z", "z", "z"])
+    assert equal != named
+
+
+def test_a_constant_of_several_processes_is_refused_at_the_call() -> None:
+    """Proves that a job does not find out on the day that its rows are at fault."""
+    us = tg.Collective(rank=0, world=1, address="127.0.0.1:29512", secret="a")
+    for fit in (tg.fit_gbdt, tg.fit_forest, tg.fit_sparse_lr):
+        with pytest.raises(ValueError, match='`on_error`: "constant" is not fitted over several processes'):
+            fit("y", "a", on_error="constant", collective=us)
+
+
+def test_a_model_of_ours_is_not_imported() -> None:
+    """Proves that whoever imports our own model is told what reads it."""
+    model = pl.DataFrame({"x": range(50), "y": range(50)}).taiga.fit_gbdt("y", "x", rounds=2)
+    for data in (model.to_bytes(), model.to_json().encode()):
+        with pytest.raises(ValueError, match=r"of polars-taiga itself: tg\.Model\.load reads"):
+            tg.import_model(data)

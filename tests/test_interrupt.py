@@ -184,3 +184,28 @@ leaves_room("out of bag", lambda: [forest._inner.out_of_bag() for _ in range(20)
 
 def test_other_threads_run_while_a_model_is_read() -> None:
     subprocess.run([sys.executable, "-c", MODELS + OTHER_THREAD + METHODS], check=True, timeout=300)
+
+
+OWN_HANDLER = """
+interrupt_once_a_call_is_under_way()
+came = []
+signal.signal(signal.SIGINT, lambda *_: came.append("handler"))
+few = rows.head(20_000).select("x", "k")
+try:
+    if work == "method":
+        few.taiga.fit_gbdt("x", "k", rounds=1_000_000)
+    few.select(tg.fit_gbdt("x", "k", rounds=1_000_000))
+except pl.exceptions.ComputeError as error:
+    sum(range(1000)), [str(j) for j in range(1000)]
+    print(str(error).split()[1], *came)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux says which library a signal goes to")
+@pytest.mark.parametrize("work", ["method", "expression"])
+def test_a_programs_own_handler_is_called(work: str) -> None:
+    """Proves that Ctrl-C ends a fit and comes to the program's handler, which raises nothing."""
+    script = [sys.executable, "-c", WAIT_FOR_OUR_HANDLER + WORK + OWN_HANDLER, work]
+    run = subprocess.run(script, capture_output=True, text=True, timeout=300)
+    assert run.stdout.split() == ["interrupted", "handler"], run.stderr
+    assert run.returncode == 0, run.stderr

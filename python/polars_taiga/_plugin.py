@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from polars.plugins import register_plugin_function
 
-from polars_taiga import _callback, _taiga
+from polars_taiga import _callback, _interrupt, _taiga
 
 IntoColumn: TypeAlias = str | pl.Expr
 """A column's name, or an expression."""
@@ -88,7 +88,7 @@ _INTERRUPTED = re.compile(r"\w+: interrupted")
 
 def error_of(text: str) -> BaseException:
     """The exception that an error of the plugin is, of which this is the text."""
-    if _INTERRUPTED.fullmatch(text):
+    if _INTERRUPTED.fullmatch(text) and _interrupt.raises():
         return KeyboardInterrupt()
     if (raised := _callback.raised(text)) is not None:
         return raised
@@ -208,10 +208,14 @@ _LABEL = 120
 
 def as_expr(column: object, role: str) -> pl.Expr:
     """A name or an expression as an expression."""
-    if isinstance(column, str):
-        return pl.col(column)
-    if isinstance(column, pl.Expr):
-        return column
+    if isinstance(column, str | pl.Expr):
+        expr = pl.col(column) if isinstance(column, str) else column
+        name = name_of(expr)
+        if name is not None and "\0" in name:
+            # Polars panics where it hands such a column on.
+            msg = f"column {name!r}: {role} has the character NUL in its name: give it another by .alias()"
+            raise ValueError(msg)
+        return expr
     msg = f"{role} is a column's name or an expression of the query's frame, not {type(column).__name__}"
     if isinstance(column, pl.DataFrame | pl.LazyFrame):
         msg += ": the frame is that of the query, df.select(…)"

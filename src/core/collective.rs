@@ -91,8 +91,8 @@ pub trait Collective: Sync {
         all.iter().map(|bytes| numbers_of(bytes)).collect::<Result<Vec<_>>>().map(|lists| lists.concat())
     }
 
-    /// Tells the others that this shard ends without a result, and why. What they ask for then is an error that says so.
-    fn end_with(&self, why: &str) {
+    /// Tells the others that this shard ends without a result, and why. What they ask for then is an error that says so, of rows where this is.
+    fn end_with(&self, why: &Error) {
         let _ = why;
     }
 }

@@ -6,6 +6,7 @@
 
 mod bits;
 pub mod categories;
+pub mod decimal;
 pub mod distinct;
 pub mod select;
 
@@ -90,8 +91,8 @@ macro_rules! with_values {
             }
             Values::Bool($bits) => $bool_body,
             Values::Decimal($values, scale) => {
-                let divisor = 10f64.powi(*scale as i32);
-                let $to_f64 = |x: i128| x as f64 / divisor;
+                let scale = *scale;
+                let $to_f64 = move |x: i128| $crate::column::decimal::nearest(x, scale);
                 $body
             }
         }

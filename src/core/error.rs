@@ -118,6 +118,14 @@ impl Error {
         Error::Rows { fault: RowsFault::Values, error: Box::new(self) }
     }
 
+    /// This error, of what its rows are at fault for; itself where they are not.
+    pub fn with_rows_fault(self, fault: Option<RowsFault>) -> Self {
+        match fault {
+            None => self,
+            Some(fault) => Error::Rows { fault, error: Box::new(self) },
+        }
+    }
+
     /// This error, of one part of the work: what says what is wrong with rows says in which part.
     pub fn within(self, part: &str) -> Self {
         match self {

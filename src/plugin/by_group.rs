@@ -93,6 +93,9 @@ struct Groups<'a> {
 /// The models of groups, by their numbers.
 type Models = Vec<(usize, Option<Vec<u8>>)>;
 
+/// The first group that can't be fitted, and why.
+type Failed = (usize, PolarsError);
+
 impl Groups<'_> {
     /// Returns the rows of a group, in the order of their keys where they have some (`row_key`).
     fn parts(&self, group: usize) -> PolarsResult<Parts> {
@@ -112,18 +115,18 @@ impl Groups<'_> {
     }
 
     /// Fits the models of some groups, by so many threads each.
-    fn fit(&self, fits: &ManyFits<'_>, groups: &[usize], threads: u32) -> PolarsResult<Models> {
-        let params = || BoostingParams { n_threads: Some(threads), ..self.params.clone() };
+    fn fit(&self, fits: &ManyFits<'_>, groups: &[usize], threads: u32) -> Result<Models, Failed> {
         let parts = groups.iter().map(|group| self.parts(*group)).collect::<Vec<_>>();
         let tables: Vec<PolarsResult<GivenTable<'_>>> = parts
             .iter()
             .map(|parts| match parts {
-                Ok(parts) => GivenTable::new(parts, params(), FUNCTION, Wanted::Model),
+                Ok(parts) => GivenTable::new(parts, self.params.clone(), FUNCTION, Wanted::Model),
                 Err(_) => Err(errors::data("")),
             })
             .collect();
         let inputs: Vec<Input<'_>> = tables.iter().flatten().map(|table| table.input()).collect();
-        let mut fitted = fits.fit(&inputs, &self.watch).map_err(errors::compute)?.into_iter();
+        let mut fitted =
+            fits.fit(&inputs, threads, &self.watch).map_err(|error| self.failed(groups[0], errors::compute(error)))?.into_iter();
         drop(inputs);
         let mut models = Vec::with_capacity(groups.len());
         for ((group, parts), table) in groups.iter().zip(&parts).zip(tables) {
@@ -136,7 +139,7 @@ impl Groups<'_> {
                 (Ok(_), Err(error)) => Err(error),
                 (Err(error), _) => Err(errors::again(error)),
             };
-            models.push((*group, self.given(*group, parts, model)?));
+            models.push((*group, self.given(*group, parts, model).map_err(|error| self.failed(*group, error))?));
         }
         let done = self.done.fetch_add(groups.len(), Ordering::Relaxed) + groups.len();
         self.watch.round(done as u32, self.groups.len() as u32, None);
@@ -150,19 +153,26 @@ impl Groups<'_> {
         Ok(model.to_bytes())
     }
 
+    /// Notes that a group can't be fitted.
+    fn failed(&self, group: usize, error: PolarsError) -> Failed {
+        self.failed.fetch_min(group, Ordering::Relaxed);
+        (group, error)
+    }
+
     /// Returns what a group's model is, or what stands for it by `on_error`; an error says which group it is of.
     fn given(&self, group: usize, parts: &PolarsResult<Parts>, model: PolarsResult<Vec<u8>>) -> PolarsResult<Option<Vec<u8>>> {
         let in_group = |error: PolarsError| {
-            self.failed.fetch_min(group, Ordering::Relaxed);
             let text = format!("where {}: {}", self.name(group), errors::text(&error));
-            match errors::rows_fault(&error) {
-                Some(fault) => errors::of_rows(fault, text),
-                None => errors::data(text),
-            }
+            errors::with_text(&error, text)
         };
+        let on_error = self.kwargs.on_error;
         let parts = match parts {
             Ok(parts) => parts,
-            Err(error) => return Err(in_group(errors::again(error))),
+            Err(error) => {
+                let rows = self.groups.range(group);
+                let target = self.parts.target.slice(rows.start as i64, rows.len());
+                return on_error.apply(&target, |_| Err(errors::again(error))).map_err(in_group);
+            }
         };
         let model = Cell::new(Some(model));
         let fit = |wanted: Wanted| match (wanted, model.take()) {
@@ -173,7 +183,7 @@ impl Groups<'_> {
                 self.bytes(parts, constant, table.label_type())
             }
         };
-        self.kwargs.on_error.apply(&parts.target, fit).map_err(in_group)
+        on_error.apply(&parts.target, fit).map_err(in_group)
     }
 }
 
@@ -219,22 +229,23 @@ fn fit_gbdt_by(inputs: &[Series], kwargs: FitKwargs) -> Answer {
             FitThreads::serve(rows * features) && rows * asked > all.groups.all_rows().len()
         };
         let (large, small): (Vec<usize>, Vec<usize>) = (0..count).partition(|group| is_large(*group));
-        let mut models: Models = vec![];
-        for group in large {
-            models.extend(all.fit(&fits, &[group], asked as u32)?);
-        }
+        // What comes behind a group that has failed is not begun; so the error is always that of the first.
+        let fit = |groups: &[usize], threads: u32| {
+            if all.failed.load(Ordering::Relaxed) < groups[0] { Ok(vec![]) } else { all.fit(&fits, groups, threads) }
+        };
+        let mut fitted: Vec<Result<Models, Failed>> = large.into_iter().map(|group| fit(&[group], asked as u32)).collect();
         let blocks: Vec<&[usize]> = small.chunks(fits.at_once()).collect();
         let pool = ThreadPool::new(asked.min(blocks.len())).map_err(errors::compute)?;
-        let fitted = pool.deal(
-            blocks.len(),
-            || (),
-            |(), block| {
-                // What comes behind a group that has failed is not begun; so the error is always that of the first.
-                if all.failed.load(Ordering::Relaxed) < blocks[block][0] { Ok(vec![]) } else { all.fit(&fits, blocks[block], 1) }
-            },
-        );
+        fitted.extend(pool.deal(blocks.len(), || (), |(), block| fit(blocks[block], 1)));
+        let (mut models, mut failed): (Models, Option<Failed>) = (vec![], None);
         for of_block in fitted {
-            models.extend(of_block?);
+            match of_block {
+                Ok(of_block) => models.extend(of_block),
+                Err(one) => failed = Some(failed.filter(|other| other.0 < one.0).unwrap_or(one)),
+            }
+        }
+        if let Some((_, error)) = failed {
+            return Err(error);
         }
         models.sort_unstable_by_key(|(group, _)| *group);
         let firsts: Vec<IdxSize> = (0..count).map(|group| all.groups.rows(group)[0]).collect();

@@ -1,5 +1,6 @@
 //! Functions of Python that are told of each round of a fit.
 
+use crate::interpreter::attached;
 use pyo3::prelude::*;
 use taiga_engine::dataset::monitor::Measure;
 use taiga_engine::{Error, Result};
@@ -11,12 +12,13 @@ use taiga_engine::{Error, Result};
 /// What the function raises, as text.
 pub fn call(number: u64, done: u32, measured: &[Measure]) -> Result<bool> {
     let measured: Vec<(Option<&str>, &str, f64)> = measured.iter().map(|m| (m.set.as_deref(), m.metric.as_str(), m.value)).collect();
-    let answer = Python::attach(|py| -> PyResult<(bool, Option<String>)> {
+    let answer = attached(|py| -> PyResult<(bool, Option<String>)> {
         py.import("polars_taiga._callback")?.call_method1("call", (number, done, measured))?.extract()
     });
     match answer {
-        Ok((ends, None)) => Ok(ends),
-        Ok((_, Some(raised))) => Err(Error::parameter("callback", raised)),
-        Err(error) => Err(Error::parameter("callback", error.to_string())),
+        Some(Ok((ends, None))) => Ok(ends),
+        Some(Ok((_, Some(raised)))) => Err(Error::parameter("callback", raised)),
+        Some(Err(error)) => Err(Error::parameter("callback", error.to_string())),
+        None => Err(Error::parameter("callback", "Python has ended")),
     }
 }

@@ -222,6 +222,8 @@ pub fn type_text(dtype: &DataType) -> String {
             let of = |f: &Field| format!("{} ({})", f.name(), type_text(f.dtype()));
             format!("struct of {}", fields.iter().map(of).collect::<Vec<_>>().join(", "))
         }
+        DataType::List(items) => format!("list[{}]", type_text(items)),
+        DataType::Array(items, width) => format!("array[{}, {width}]", type_text(items)),
         dtype => dtype.to_string(),
     }
 }

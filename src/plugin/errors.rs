@@ -18,14 +18,27 @@ pub fn compute(error: Error) -> PolarsError {
     let message = error.to_string();
     match (error.rows_fault(), &error) {
         (Some(fault), _) => of_rows(fault, message),
-        (None, Error::Memory(_)) => of_memory(message),
+        (None, Error::Memory(_)) => of_kind(io::ErrorKind::OutOfMemory, message),
+        (None, Error::Interrupted) => of_kind(io::ErrorKind::Interrupted, message),
         (None, _) => PolarsError::ComputeError(message.into()),
     }
 }
 
-/// An error for want of memory, which Python knows as a `MemoryError`.
-fn of_memory(message: String) -> PolarsError {
-    PolarsError::IO { error: Arc::new(io::Error::new(io::ErrorKind::OutOfMemory, message)), msg: None }
+/// An error for want of memory, which Python knows as a `MemoryError`, or of a call that Ctrl-C ended.
+fn of_kind(kind: io::ErrorKind, message: String) -> PolarsError {
+    PolarsError::IO { error: Arc::new(io::Error::new(kind, message)), msg: None }
+}
+
+fn kind_of(error: &PolarsError) -> Option<io::ErrorKind> {
+    match error {
+        PolarsError::IO { error, .. } => Some(error.kind()),
+        _ => None,
+    }
+}
+
+/// Whether Ctrl-C ended the call that gives this error. No text tells: another process's error, or one of a callback, may have the same.
+pub fn is_interrupted(error: &PolarsError) -> bool {
+    kind_of(error) == Some(io::ErrorKind::Interrupted)
 }
 
 /// Checks that there is memory for `bytes`, `what` for, which is taken at once; `hint`: what would need less.
@@ -54,13 +67,10 @@ pub fn rows_fault(error: &PolarsError) -> Option<RowsFault> {
 
 /// An error of the plugin, on its way through the engine.
 pub fn through(error: PolarsError) -> Error {
-    let fault = rows_fault(&error);
-    let data = Error::Data(text(&error));
-    match fault {
-        Some(RowsFault::Degenerate) => data.degenerate(),
-        Some(RowsFault::Values) => data.of_values(),
-        None => data,
+    if is_interrupted(&error) {
+        return Error::Interrupted;
     }
+    Error::Data(text(&error)).with_rows_fault(rows_fault(&error))
 }
 
 /// An error of a column whose values can't be used, as other rows' may.
@@ -70,7 +80,16 @@ pub fn values(name: &str, message: impl std::fmt::Display) -> PolarsError {
 
 /// The same error once more.
 pub fn again(error: &PolarsError) -> PolarsError {
-    rows_fault(error).map_or_else(|| data(text(error)), |fault| of_rows(fault, text(error)))
+    with_text(error, text(error))
+}
+
+/// An error of the same kind, of another text.
+pub fn with_text(error: &PolarsError, text: String) -> PolarsError {
+    match (rows_fault(error), kind_of(error)) {
+        (Some(fault), _) => of_rows(fault, text),
+        (None, Some(kind)) => of_kind(kind, text),
+        (None, None) => data(text),
+    }
 }
 
 /// The error's text, without the name of its kind.
@@ -115,30 +134,23 @@ pub fn data(message: impl std::fmt::Display) -> PolarsError {
 /// Runs the body of the expression `function`: its errors name the function, and a panic becomes
 /// an error too (left alone it would reach the user as the bare word "PANIC").
 pub fn guarded<T>(function: &str, body: impl FnOnce() -> PolarsResult<T>) -> PolarsResult<T> {
-    let message = match catch_unwind(AssertUnwindSafe(body)) {
+    let error = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(value)) => return Ok(value),
-        Ok(Err(error)) => {
-            let class = class_of(&error);
-            let message = format!("{function}: {}", text(&error)).replace('\0', "\\0");
-            if let Some(class) = class {
-                note(class, &message);
-            }
-            return Err(data(message));
-        }
+        Ok(Err(error)) => error,
         // Not a panic: the work was asked to end.
-        Err(payload) if payload.is::<Interrupted>() => {
-            monitor::unwound();
-            Error::Interrupted.to_string()
-        }
-        Err(payload) => bug(payload.as_ref()),
+        Err(payload) if payload.is::<Interrupted>() => compute(Error::Interrupted),
+        Err(payload) => data(bug(payload.as_ref())),
     };
     // The text travels as a C string, which no NUL may cut short.
-    Err(data(format!("{function}: {}", message.replace('\0', "\\0"))))
-}
-
-/// Whether an error of [`guarded`] is that of a call that Ctrl-C ended.
-pub fn is_interrupted(error: &PolarsError) -> bool {
-    matches!(error, PolarsError::ComputeError(text) if text.ends_with(&format!(": {}", Error::Interrupted)))
+    let message = format!("{function}: {}", text(&error)).replace('\0', "\\0");
+    if is_interrupted(&error) {
+        monitor::unwound();
+        return Err(with_text(&error, message));
+    }
+    if let Some(class) = class_of(&error) {
+        note(class, &message);
+    }
+    Err(data(message))
 }
 
 /// The exception of Python or of Polars for Python that an error is, where that is another than `ComputeError`.
@@ -147,7 +159,7 @@ fn class_of(error: &PolarsError) -> Option<&'static str> {
         PolarsError::SchemaMismatch(_) => Some("SchemaError"),
         PolarsError::ColumnNotFound(_) => Some("ColumnNotFoundError"),
         PolarsError::Duplicate(_) => Some("DuplicateError"),
-        PolarsError::IO { error, .. } if error.kind() == io::ErrorKind::OutOfMemory => Some("MemoryError"),
+        error if kind_of(error) == Some(io::ErrorKind::OutOfMemory) => Some("MemoryError"),
         _ => None,
     }
 }

@@ -141,7 +141,7 @@ impl FitKwargs {
         if wanted == Wanted::Constant {
             return Err(errors::data("parameter `on_error`: \"constant\" is not fitted over several processes yet"));
         }
-        together.join(parts, categorical, &description(), |parts, own| fit(parts, Some(own)))
+        together.join(parts, categorical, &description(), self.metadata.as_deref(), |parts, own| fit(parts, Some(own)))
     }
 
     /// What the user says of the model.
@@ -294,14 +294,17 @@ impl Parts {
         })
     }
 
-    /// The names and types of all columns, as JSON.
+    /// The names and types of all columns, and which are computed, as JSON.
     pub fn types(&self) -> serde_json::Value {
-        let of = |s: &Series| serde_json::Value::from(format!("{} ({})", s.name(), columns::type_text(s.dtype())));
+        let text = |s: &Series, more: &str| serde_json::Value::from(format!("{} ({}{more})", s.name(), columns::type_text(s.dtype())));
+        let of = |s: &Series| text(s, "");
+        let feature = |(s, computed): (&Series, &bool)| text(s, if *computed { ", computed" } else { "" });
         let roles: serde_json::Map<String, serde_json::Value> = self.roles.iter().map(|s| (s.name().replace(ROLE, ""), of(s))).collect();
         serde_json::json!({
             "target": of(&self.target),
             "beside it": roles,
-            "features": self.features.iter().map(of).collect::<Vec<_>>(),
+            "features": self.features.iter().zip(&self.computed).map(feature).collect::<Vec<_>>(),
+            "structs": self.structs,
         })
     }
 
@@ -557,10 +560,13 @@ fn columns_of(roles: &[Series], role: &str) -> PolarsResult<Vec<(Series, bool)>>
 
 /// The model that is given beside the table: one value, of whichever rows; none where it is null.
 fn init_model(given: &Series) -> PolarsResult<Option<Vec<u8>>> {
+    if *given.dtype() == DataType::Null {
+        return Ok(None);
+    }
     let Ok(values) = given.binary() else {
         return Err(errors::data(format!("parameter `init_model`: it is {}, not a model's bytes (Binary)", given.dtype())));
     };
-    let first = values.first();
+    let first = values.iter().next().flatten();
     if values.iter().any(|value| value != first) {
         return Err(errors::data("parameter `init_model`: it is another model in some rows; a fit goes on from one"));
     }

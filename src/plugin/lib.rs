@@ -17,6 +17,7 @@ mod folds;
 mod forest;
 mod gbdt;
 mod held_out;
+mod interpreter;
 mod labels;
 mod linear;
 mod lists;

@@ -15,6 +15,7 @@ use crate::together::Together;
 use polars::prelude::*;
 use taiga_engine::dataset::{OwnRows, Snapshots};
 use taiga_engine::learners::linear;
+use taiga_engine::learners::linear::schema::ListColumns;
 use taiga_engine::learners::linear::{FitOptions, Input, LinearModel, LinearParams, RowBatches};
 use taiga_engine::losses::LossKind;
 use taiga_engine::spill::SpillFolder;
@@ -35,7 +36,11 @@ fn check(fields: &InputSchema, params: &LinearParams) -> PolarsResult<()> {
         return Ok(());
     }
     let items = indices.as_ref().map(|indices| lists::check(indices, values.as_ref())).transpose()?;
-    let sparse = indices.as_ref().zip(items).map(|(field, items)| (field.name().as_str(), items.holds_text()));
+    let sparse = indices.as_ref().zip(items).map(|(field, items)| ListColumns {
+        features: field.name(),
+        values: values.as_ref().map(|field| field.name().as_str()),
+        hold_texts: items.holds_text(),
+    });
     linear::schema::check(&fields.typed(&types), sparse, *dtype == DataType::Boolean, fields.has("eval"), params).map_err(errors::compute)
 }
 

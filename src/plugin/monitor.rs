@@ -4,6 +4,7 @@ use crate::callback;
 use crate::device::Note;
 use crate::errors;
 use crate::export::Answer;
+use crate::interpreter::attached;
 use indicatif::{ProgressBar, ProgressStyle};
 use polars::prelude::{PolarsResult, Series};
 use pyo3::prelude::*;
@@ -337,7 +338,9 @@ pub fn expression(function: &str, long: bool, body: impl FnOnce() -> PolarsResul
     let watch = long.then(sigint::Watch::new);
     let ended = match errors::expression(function, body) {
         Err(error) if errors::is_interrupted(&error) && abandon() => Ok(None),
-        done => done.map(Some),
+        // Polars knows of text alone.
+        Err(error) => Err(errors::data(errors::text(&error))),
+        Ok(series) => Ok(Some(series)),
     };
     drop(watch);
     ended
@@ -360,7 +363,7 @@ pub fn rows(inputs: &[Series]) -> usize {
 /// thread gets its `KeyboardInterrupt` and the query the error; and where nobody can tell, or a file would be written,
 /// there is the error alone.
 fn abandon() -> bool {
-    let verdict = Python::try_attach(|py| -> PyResult<String> { py.import("polars_taiga._interrupt")?.call_method0("verdict")?.extract() });
+    let verdict = attached(|py| -> PyResult<String> { py.import("polars_taiga._interrupt")?.call_method0("verdict")?.extract() });
     match verdict.and_then(Result::ok).as_deref() {
         Some("return") => {
             if !ABANDONED.swap(true, Ordering::AcqRel) {

@@ -56,6 +56,14 @@ impl Description {
         Description { learner, params: params_text(params), categorical, version }
     }
 
+    /// What all processes that fit together say alike before anything of theirs is sent, as JSON.
+    pub fn call(&self, metadata: Option<&str>) -> serde_json::Value {
+        let mut categorical = self.categorical.clone();
+        categorical.sort();
+        let metadata = metadata.and_then(|text| serde_json::from_str::<serde_json::Value>(text).ok());
+        serde_json::json!({ "function": self.learner, "version": self.version, "categorical": categorical, "metadata": metadata })
+    }
+
     /// The receipt of a fit of these parts, whose rows lie in these buckets.
     pub fn receipt(&self, parts: &Parts, buckets: &Buckets) -> PolarsResult<Receipt> {
         let feature = |s: &Series| -> PolarsResult<serde_json::Value> {

@@ -2,7 +2,9 @@
 
 use crate::errors;
 use crate::fit::FitKwargs;
+use crate::interpreter::attached;
 use polars::prelude::*;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::collections::BTreeSet;
@@ -85,9 +87,10 @@ impl Drop for SnapshotFile {
 
 /// Replaces a file as `Model.save` does.
 fn write_whole(path: &Path, bytes: &[u8]) -> PyResult<()> {
-    Python::attach(|py| {
+    let written = attached(|py| {
         let path = py.import("pathlib")?.getattr("Path")?.call1((path,))?;
         py.import("polars_taiga._files")?.call_method1("write_whole", (path, PyBytes::new(py, bytes)))?;
         Ok(())
-    })
+    });
+    written.unwrap_or_else(|| Err(PyRuntimeError::new_err("Python has ended")))
 }

@@ -17,6 +17,7 @@ use taiga_engine::dataset::OwnRows;
 use taiga_engine::dataset::own_rows::agree;
 use taiga_engine::dataset::row_keys::bucket;
 use taiga_engine::parallel::fork::PerProcess;
+use taiga_engine::parallel::interrupt;
 use taiga_engine::receipt::{BUCKETS, Buckets};
 
 /// Who this process is among those that fit together: what Python's `Collective` says.
@@ -94,7 +95,7 @@ impl Together {
 
     /// Finds the other processes, and calls `body` with the table as this process has it then: the target and all else that is narrow of
     /// all rows, numeric features of its own. Rows that have keys are dealt anew, in the order of these; `description`: of what is fitted of
-    /// them. The connection ends with it; what goes wrong here the others are told.
+    /// them; `metadata`: what the user says of the model. The connection ends with it; what goes wrong here the others are told.
     ///
     /// # Errors
     /// Those of the connection, and of `body`.
@@ -103,13 +104,19 @@ impl Together {
         parts: &Parts,
         categorical: &[String],
         description: &Description,
+        metadata: Option<&str>,
         body: impl FnOnce(&Parts, OwnRows<'_>) -> PolarsResult<T>,
     ) -> PolarsResult<T> {
         let options = self.options();
         check_first_run(self.fit)?;
         let _taken = Taken::new(&options)?;
         let collective = TcpCollective::join(&options).map_err(errors::compute)?;
-        self.body(&collective, parts, categorical, description, body).inspect_err(|error| collective.end_with(&errors::text(error)))
+        let done = interrupt::catch(|| {
+            agree(&collective, "calls", &description.call(metadata)).map_err(errors::compute)?;
+            self.body(&collective, parts, categorical, description, body)
+        });
+        done.unwrap_or_else(|error| Err(errors::compute(error)))
+            .inspect_err(|error| collective.end_with(&errors::through(errors::again(error))))
     }
 
     fn body<T>(
@@ -122,7 +129,7 @@ impl Together {
     ) -> PolarsResult<T> {
         parts.check_target_is_no_feature()?;
         agree(collective, "columns", &parts.types()).map_err(errors::compute)?;
-        let by_key = on_all_threads(|| by_key(collective, parts, description))?;
+        let by_key = by_key(collective, parts, description)?;
         let parts = by_key.as_ref().unwrap_or(parts);
         let count = parts.target.len();
         let counts = collective.gather(&[count as f64]).map_err(errors::compute)?;
@@ -154,16 +161,14 @@ fn joined(series: &Series, of_each: &[Vec<u8>]) -> PolarsResult<Series> {
 }
 
 /// Deals rows that have keys to the processes anew: each gets those whose keys' hashes lie in its part of the space of hashes, in their
-/// order; none where rows have no keys.
+/// order; none where rows have no keys. Exchanges are waited for outside of the pool, whose threads other work of this process needs: that of
+/// another rank, say.
 ///
 /// # Errors
 /// Those of the connection, for keys that don't tell rows apart, and for types that are not sent.
 fn by_key(collective: &dyn Collective, parts: &Parts, description: &Description) -> PolarsResult<Option<Parts>> {
-    let Some(keys) = RowKeys::new(parts)? else { return Ok(None) };
-    let mut rows: Vec<Vec<IdxSize>> = vec![vec![]; collective.world()];
-    for (row, hash) in (0..).zip(&keys.hashes) {
-        rows[bucket(*hash) * collective.world() / BUCKETS].push(row);
-    }
+    let world = collective.world();
+    let Some(rows) = on_all_threads(|| rows_of_each(parts, world))? else { return Ok(None) };
     let exchange = |pieces: Vec<Vec<u8>>| of_engine(collective.exchange(&pieces.iter().map(Vec::as_slice).collect::<Vec<_>>()));
     let counts = exchange(rows.iter().map(|rows| bytes_of(&[rows.len() as f64])).collect())?;
     let mut ends = vec![];
@@ -173,20 +178,37 @@ fn by_key(collective: &dyn Collective, parts: &Parts, description: &Description)
     }
     let mut columns = vec![];
     for column in parts.columns() {
-        let pieces = rows.iter().map(|rows| wire::to_bytes(&column.take_slice(rows)?)).collect::<PolarsResult<Vec<_>>>()?;
-        columns.push(joined(column, &exchange(pieces)?)?);
+        let piece = |rows: &Vec<IdxSize>| wire::to_bytes(&column.take_slice(rows)?);
+        let pieces = on_all_threads(|| rows.iter().map(piece).collect::<PolarsResult<Vec<_>>>())?;
+        let of_each = exchange(pieces)?;
+        columns.push(on_all_threads(|| joined(column, &of_each))?);
     }
-    let parts = parts.with_columns(columns)?;
-    let Some(keys) = RowKeys::new(&parts)? else { return Ok(None) };
-    let order = keys.order(&ends)?;
-    let mut parts = parts.taken(&order.rows)?;
+    let dealt = parts.with_columns(columns)?;
+    let ordered = on_all_threads(|| -> PolarsResult<_> {
+        let Some(keys) = RowKeys::new(&dealt)? else { return Ok(None) };
+        let order = keys.order(&ends)?;
+        let parts = dealt.taken(&order.rows)?;
+        let digests = description.buckets(&parts, &order)?.to_bytes();
+        Ok(Some((parts, digests)))
+    })?;
+    let Some((mut parts, digests)) = ordered else { return Ok(None) };
     let mut buckets = Buckets::default();
-    for bytes in of_engine(collective.gather_bytes(&description.buckets(&parts, &order)?.to_bytes()))? {
+    for bytes in of_engine(collective.gather_bytes(&digests))? {
         let broken = || errors::data("parameter `collective`: a process sends digests that can't be read");
         buckets.append(Buckets::from_bytes(&bytes).ok_or_else(broken)?);
     }
     parts.receipt = Some(description.receipt(&parts, &buckets)?);
     Ok(Some(parts))
+}
+
+/// The rows that each of so many processes is to have, by their keys; none where rows have no keys.
+fn rows_of_each(parts: &Parts, world: usize) -> PolarsResult<Option<Vec<Vec<IdxSize>>>> {
+    let Some(keys) = RowKeys::new(parts)? else { return Ok(None) };
+    let mut rows: Vec<Vec<IdxSize>> = vec![vec![]; world];
+    for (row, hash) in (0..).zip(&keys.hashes) {
+        rows[bucket(*hash) * world / BUCKETS].push(row);
+    }
+    Ok(Some(rows))
 }
 
 /// What is wrong with who a process says it is; none where nothing is.

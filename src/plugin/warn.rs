@@ -1,6 +1,7 @@
 //! Python's warnings, from inside a query.
 
 use crate::errors;
+use crate::interpreter::attached;
 use polars::prelude::*;
 use pyo3::prelude::*;
 use std::collections::BTreeSet;
@@ -31,7 +32,7 @@ pub fn numbers_for_classes(function: &'static str, target: &Series, classes: &st
         target.name().as_str()
     );
     // Where Python is on its way out nobody reads warnings. The main thread has released the GIL: it waits for Polars.
-    let warned = Python::try_attach(|py| py.import("polars_taiga._warn")?.call_method1("warn", (text,)).map(|_| ()));
+    let warned = attached(|py| py.import("polars_taiga._warn")?.call_method1("warn", (text,)).map(|_| ()));
     if let Some(Err(error)) = warned {
         WARNED.get().lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
         return Err(errors::data(error));

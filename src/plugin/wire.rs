@@ -158,7 +158,9 @@ fn read(name: &PlSmallStr, dtype: &DataType, bytes: &mut &[u8]) -> PolarsResult<
             let texts = read_texts(bytes, rows)?.into_iter().enumerate();
             let text = |(row, text)| if is_known(row) { std::str::from_utf8(text).map(Some).map_err(|_| broken()) } else { Ok(None) };
             let texts = texts.map(text).collect::<PolarsResult<Vec<Option<&str>>>>()?;
-            StringChunked::from_iter_options(name.clone(), texts.into_iter()).into_series().cast(dtype)
+            let texts = StringChunked::from_iter_options(name.clone(), texts.into_iter()).into_series();
+            // An Enum may have other categories elsewhere.
+            texts.strict_cast(dtype).map_err(|_| broken())
         }
         DataType::Binary => {
             let texts = read_texts(bytes, rows)?.into_iter().enumerate().map(|(row, text)| is_known(row).then_some(text));
@@ -192,6 +194,8 @@ fn read(name: &PlSmallStr, dtype: &DataType, bytes: &mut &[u8]) -> PolarsResult<
             let numbers: Series = for_numbers!(read_any!());
             match dtype {
                 DataType::Decimal(precision, scale) => Ok(numbers.i128()?.clone().into_decimal(*precision, *scale)?.into_series()),
+                // A cast would lose the zone.
+                DataType::Datetime(unit, zone) => Ok(numbers.i64()?.clone().into_datetime(*unit, zone.clone()).into_series()),
                 dtype => numbers.cast(dtype),
             }
         }

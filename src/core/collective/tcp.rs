@@ -174,7 +174,7 @@ impl State {
     /// Tells all others what went wrong; no exchange goes on.
     fn fail(&mut self, error: &Error) {
         if self.failed.is_none() {
-            self.links.iter_mut().flatten().for_each(|link| link.say_end(&error.to_string()));
+            self.links.iter_mut().flatten().for_each(|link| link.say_end(error));
             self.failed = Some(error.clone());
         }
     }
@@ -304,7 +304,9 @@ impl Collective for TcpCollective {
         Ok(all)
     }
 
-    fn end_with(&self, why: &str) {
-        self.lock().fail(&fault(format!("rank {} has ended: {why}", self.rank)));
+    fn end_with(&self, why: &Error) {
+        let text = if *why == Error::Interrupted { "it was interrupted (Ctrl-C)".into() } else { why.to_string() };
+        let ended = fault(format!("rank {} has ended: {text}", self.rank));
+        self.lock().fail(&ended.with_rows_fault(why.rows_fault()));
     }
 }

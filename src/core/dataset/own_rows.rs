@@ -128,12 +128,29 @@ pub fn agree(collective: &dyn Collective, what: &str, own: &Value) -> Result<()>
     let keys = [&of_0, &of_other].into_iter().filter_map(Value::as_object).flat_map(|object| object.keys());
     let differs = keys.into_iter().find(|key| of_0.get(key) != of_other.get(key));
     let told = differs.map(|key| {
-        let text = |of: &Value| of.get(key).map_or("missing".into(), |value| short(&value.to_string()));
-        let (there, here) = (text(&of_other), text(&of_0));
+        let (key, of_0, of_other) = first_difference(key, of_0.get(key), of_other.get(key));
+        let text = |of: Option<&Value>| of.map_or("missing".into(), |value| short(&value.to_string()));
+        let (there, here) = (text(of_other), text(of_0));
         let place = if collective.rank() == 0 { "here" } else { "at rank 0" };
         format!(": `{key}` is {there} {} and {here} {place}", if collective.rank() == rank { "here" } else { "there" })
     });
     Err(fault(format!("the {what} of rank {rank} differ from those of rank 0{}", told.unwrap_or_default())))
+}
+
+/// Returns the first part of two values that differs, by its place in them: of lists an item, of objects a member.
+fn first_difference<'a>(key: &str, one: Option<&'a Value>, other: Option<&'a Value>) -> (String, Option<&'a Value>, Option<&'a Value>) {
+    let inner = match (one, other) {
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            let differs = (0..one.len().max(other.len())).find(|i| one.get(*i) != other.get(*i));
+            differs.map(|i| (format!("{key}[{i}]"), one.get(i), other.get(i)))
+        }
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            let differs = one.keys().chain(other.keys()).find(|name| one.get(*name) != other.get(*name));
+            differs.map(|name| (format!("{key}.{name}"), one.get(name), other.get(name)))
+        }
+        _ => None,
+    };
+    inner.map_or((key.into(), one, other), |(key, one, other)| first_difference(&key, one, other))
 }
 
 /// Checks that all processes make the same fit: under the same parameters, to which `more` is added, of the columns that `columns` tells of

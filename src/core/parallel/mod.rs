@@ -11,5 +11,6 @@
 pub mod fork;
 pub mod interrupt;
 pub mod numbered;
+pub mod once;
 pub mod pools;
 pub mod thread_pool;

@@ -1,7 +1,7 @@
 //! The smallest and the largest value in one pass, at the speed of memory.
 
 use super::each_thread;
-use crate::column::{Bits, Column, Values};
+use crate::column::{Bits, Column, Values, decimal};
 use multiversion::multiversion;
 
 /// A value in the widest type of its kind.
@@ -25,7 +25,7 @@ impl ColumnValue {
             ColumnValue::F64(x) => x,
             ColumnValue::Integer(x) => x as f64,
             ColumnValue::Unsigned(x) => x as f64,
-            ColumnValue::Decimal(x, scale) => x as f64 / 10f64.powi(scale as i32),
+            ColumnValue::Decimal(x, scale) => decimal::nearest(x, scale),
         }
     }
 }

@@ -113,8 +113,8 @@ impl CpuTrees<'_> {
         self.of.quantiles_of_all(self.leaves.iter().map(of_leaf).collect(), alpha)
     }
 
-    /// Returns the scores in row order, `[output][row]`: of all rows, on the first shard alone; or of those that are held out.
-    fn scores_of(&self, all: bool) -> Result<Vec<Vec<f32>>> {
+    /// Returns the scores in row order, `[output][row]`: of all rows, or of those that are held out; `in_first`: on the first shard alone.
+    fn scores_of(&self, all: bool, in_first: bool) -> Result<Vec<Vec<f32>>> {
         let shards: Vec<_> = self.row_shards().iter().map(read).collect();
         let outputs = shards[0].scores.len();
         let mut out = vec![Vec::with_capacity(if all { self.rows } else { self.rows - self.training_rows }); outputs];
@@ -130,7 +130,7 @@ impl CpuTrees<'_> {
                 o.extend(scores[range.clone()].iter().zip(&held_out[range.clone()]).filter(|(_, h)| **h).map(|(s, _)| *s));
             }
         }
-        self.of.scores_of_all(out, all)
+        self.of.scores_of_all(out, in_first)
     }
 }
 
@@ -407,10 +407,10 @@ impl TreeSteps for CpuTrees<'_> {
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.scores_of(self.measures_all)
+        self.scores_of(self.measures_all, false)
     }
 
     fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {
-        self.scores_of(true)
+        self.scores_of(true, true)
     }
 }

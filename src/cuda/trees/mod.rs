@@ -120,8 +120,6 @@ pub struct CudaTrees<'a> {
     work: LevelBuffers,
     count_rows: bool,
     weighted: bool,
-    /// Whether training rows are measured too.
-    measures_all: bool,
     components: usize,
     /// The features of the open groups, in order, as kernels count columns.
     numbers: Buffer<u32>,
@@ -258,7 +256,6 @@ impl<'a> CudaTrees<'a> {
             work,
             count_rows: data.row_counts.any(),
             weighted: data.weight.is_some(),
-            measures_all: data.measures_all,
             components,
             numbers: Buffer::new(&queue, "features", 1)?,
             columns: 0,
@@ -522,7 +519,7 @@ impl TreeSteps for CudaTrees<'_> {
     }
 
     fn measured_scores(&self) -> Result<Vec<Vec<f32>>> {
-        self.of.scores_of_all(self.data.measured_scores(&self.queue, &self.kernels)?, self.measures_all)
+        self.of.scores_of_all(self.data.measured_scores(&self.queue, &self.kernels)?, false)
     }
 
     fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {

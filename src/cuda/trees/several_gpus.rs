@@ -165,7 +165,7 @@ pub fn with_shards(
     let values_of = |k: usize| values.as_ref().map(|values| &values[k][..]);
     let shards: Vec<_> =
         (0..gpus.len()).map(|k| Mutex::new(Some(rows_of(&data, (&sources[k], values_of(k)), &ranges[k], end_of(k))))).collect();
-    let (measures, measures_all) = (data.measures_all || data.held_out.is_some(), data.measures_all);
+    let measures = data.measures_all || data.held_out.is_some();
     let (outputs, is_linear) = (data.scores.len(), data.values.is_some());
     drop((data.target, data.groups, data.positions, data.risk_sets));
     let threads = DriverThreads::new(gpus.len(), pool.size().div_ceil(gpus.len()))?;
@@ -185,7 +185,6 @@ pub fn with_shards(
         ranges,
         of,
         measures,
-        measures_all,
         is_linear,
         outputs,
         subsets: vec![],
@@ -211,7 +210,6 @@ struct SeveralTrees<'a> {
     /// The rows that all of these are.
     of: RowShard<'a>,
     measures: bool,
-    measures_all: bool,
     /// Whether leaves are linear functions.
     is_linear: bool,
     outputs: usize,
@@ -409,7 +407,7 @@ impl TreeSteps for SeveralTrees<'_> {
             true => self.each(|_, trees| trees.data.measured_scores(&trees.queue, &trees.kernels))?,
             false => vec![vec![vec![]; self.outputs]],
         };
-        self.joined(&own, self.measures_all)
+        self.joined(&own, false)
     }
 
     fn all_scores(&mut self) -> Result<Vec<Vec<f32>>> {

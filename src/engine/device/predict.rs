@@ -12,6 +12,7 @@ use taiga_core::learners::linear::rows::SparseRows;
 use taiga_core::learners::linear::shap::Parts;
 use taiga_core::learners::{forest, linear};
 use taiga_core::memory;
+use taiga_core::parallel::once::get_or_try;
 use taiga_core::shap::{Explanation, Terms};
 
 /// The copy of boosted trees on another device, which answers with the same bits.
@@ -89,7 +90,7 @@ pub trait LinearCopy: Send + Sync {
 
 /// What explains a model on another device: of values, and of interactions, each brought there when it is first asked for.
 #[derive(Default)]
-pub struct ExplainerCopies([OnceLock<Result<Box<dyn ExplainerCopy>>>; 2]);
+pub struct ExplainerCopies([OnceLock<Box<dyn ExplainerCopy>>; 2]);
 
 impl ExplainerCopies {
     /// Explains rows there, by what `bring` brings.
@@ -102,7 +103,7 @@ impl ExplainerCopies {
         terms: Terms,
         bring: impl FnOnce() -> Result<Box<dyn ExplainerCopy>>,
     ) -> Result<Explanation> {
-        self.0[terms as usize].get_or_init(bring).as_ref().map_err(Clone::clone)?.explain(columns)
+        get_or_try(&self.0[terms as usize], bring)?.explain(columns)
     }
 }
 

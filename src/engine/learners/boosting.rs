@@ -155,7 +155,7 @@ impl<'a> ManyFits<'a> {
     /// let tables: Vec<Input<'_>> = targets.iter().map(|y| input(y)).collect();
     /// let params = BoostingParams { rounds: Some(5), ..Default::default() };
     /// let fits = ManyFits::new(&params, ManyTables { count: 3, rows: 50, features: 1, threads: 1 }, &Quiet).unwrap();
-    /// let models = fits.fit(&tables, &Quiet).unwrap();
+    /// let models = fits.fit(&tables, 1, &Quiet).unwrap();
     /// let alone = fit(&tables[2], &params, &Quiet).unwrap();
     /// assert_eq!(models[2].as_ref().unwrap().to_bytes(), alone.to_bytes());
     /// ```
@@ -172,14 +172,19 @@ impl<'a> ManyFits<'a> {
         self.at_once
     }
 
-    /// Fits a model to each of some tables; each fit's own error stands in its place. `monitor` is asked whether the work is still
-    /// wanted, and told where a GPU had no memory for it.
+    /// Fits a model to each of some tables, by so many threads where that is on the CPU; each fit's own error stands in its place. `monitor` is
+    /// asked whether the work is still wanted, and told where a GPU had no memory for it.
     ///
     /// # Errors
     /// Those of the device, which concern all tables.
-    pub fn fit(&self, inputs: &[taiga_core::dataset::Input<'_>], monitor: &dyn Monitor) -> Result<Vec<Result<core::model::Model>>> {
+    pub fn fit(
+        &self,
+        inputs: &[taiga_core::dataset::Input<'_>],
+        threads: u32,
+        monitor: &dyn Monitor,
+    ) -> Result<Vec<Result<core::model::Model>>> {
         let options = FitOptions::default();
-        self.fit_each(&inputs.iter().map(|input| (input, &options)).collect::<Vec<_>>(), monitor)
+        self.fit_each(&inputs.iter().map(|input| (input, &options)).collect::<Vec<_>>(), Some(threads), monitor)
     }
 
     /// Fits as [`ManyFits::fit`], each table with what its options give.
@@ -189,11 +194,13 @@ impl<'a> ManyFits<'a> {
     fn fit_each(
         &self,
         tables: &[(&taiga_core::dataset::Input<'_>, &FitOptions<'_>)],
+        n_threads: Option<u32>,
         monitor: &dyn Monitor,
     ) -> Result<Vec<Result<core::model::Model>>> {
         let monitor = &Wanted(monitor);
+        let params = |device: &str| core::BoostingParams { device: device.into(), n_threads, ..self.params.clone() };
         let each = |device: &str| -> Vec<Result<core::model::Model>> {
-            let params = core::BoostingParams { device: device.into(), ..self.params.clone() };
+            let params = params(device);
             tables.iter().map(|(input, options)| fit_with(input, &params, options, monitor)).collect()
         };
         let Some(gpu) = self.gpus.get(self.next.fetch_add(1, Ordering::Relaxed) % self.gpus.len().max(1)) else {
@@ -202,7 +209,7 @@ impl<'a> ManyFits<'a> {
         or_on_cpu(&self.params.device, &|why| monitor.0.device(why), |device| match device {
             "cpu" => Ok(each(device)),
             _ => gpu::with_small_tables(*gpu, |small| {
-                let models = core::small_tables::fit_each(tables, self.params, &Chosen::new(device, monitor), small, monitor)?;
+                let models = core::small_tables::fit_each(tables, &params(device), &Chosen::new(device, monitor), small, monitor)?;
                 // One of those that were fitted one after the other may have found no memory.
                 let short = models.iter().find_map(|model| model.as_ref().err().filter(|error| error.leaves_it_to_the_cpu()));
                 short.map_or(Ok(()), |error| Err(error.clone())).map(|()| models)
@@ -304,7 +311,7 @@ fn folds_together(
     folds: &taiga_core::dataset::folds::Folds,
 ) -> Box<cross_validation::FitTogether<'static>> {
     let tables = ManyTables { count: folds.count as usize, rows: input.target.rows(), features: input.features.len(), threads: 1 };
-    Box::new(move |each, params, monitor| ManyFits::new(params, tables, monitor)?.fit_each(each, monitor))
+    Box::new(move |each, params, monitor| ManyFits::new(params, tables, monitor)?.fit_each(each, params.n_threads, monitor))
 }
 
 /// Searches among the parameters of trials; see [`core::search`].

@@ -187,7 +187,7 @@ fn many(params: &serde_json::Value, device: Option<&str>, monitor: &dyn Monitor)
         Some(_) => {
             let tables = boosting::ManyTables { count: inputs.len(), rows: ROWS, features: 3, threads: 1 };
             let fits = boosting::ManyFits::new(&params, tables, monitor).expect("fits");
-            fits.fit(&inputs, monitor).expect("models")
+            fits.fit(&inputs, 1, monitor).expect("models")
         }
     };
     fitted.into_iter().map(|model| model.map(|model| model.to_bytes()).map_err(|e| e.to_string())).collect()
@@ -305,7 +305,7 @@ fn many_tables_have_statistics_of_their_categories() {
     let (together, _) = gpu::with(100_000, || {
         let tables = boosting::ManyTables { count: 2, rows, features: 1, threads: 1 };
         let fits = boosting::ManyFits::new(&params, tables, &Notes::default()).expect("fits");
-        fits.fit(&inputs, &Notes::default()).expect("models").into_iter().map(bytes).collect::<Vec<_>>()
+        fits.fit(&inputs, 1, &Notes::default()).expect("models").into_iter().map(bytes).collect::<Vec<_>>()
     });
     assert!(together == alone && alone[0] != alone[1]);
 }

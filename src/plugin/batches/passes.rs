@@ -4,6 +4,7 @@ use super::{BatchedFit, Begun, locked};
 use crate::columns::{self, Numbers};
 use crate::errors;
 use crate::fit::{COMPUTED, Fields, Parts, is_sparse};
+use crate::interpreter::attached;
 use crate::lists::Lists;
 use crate::monitor::Watch;
 use polars::prelude::*;
@@ -19,6 +20,9 @@ use taiga_engine::{Error, column, memory};
 /// About so much Polars reads ahead of the batch that is visited, of files whose groups of rows have some 30 MB; its allocator keeps the most of it
 /// after the pass.
 const READ_AHEAD: u64 = 384 << 20;
+
+/// Why a pass does not go on where Python's interpreter is gone.
+const ENDED: &str = "Python has ended";
 
 /// The passes over a frame that Python makes.
 pub(super) struct Passes<'a> {
@@ -39,7 +43,7 @@ struct Pass(Py<PyAny>);
 impl Drop for Pass {
     fn drop(&mut self) {
         // What goes wrong when a generator is closed is nobody's to know.
-        let _ = Python::try_attach(|py| self.0.call_method0(py, "close").map(drop));
+        let _ = attached(|py| self.0.call_method0(py, "close").map(drop));
     }
 }
 
@@ -54,15 +58,16 @@ impl Passes<'_> {
     /// The rows of the next batch; none where there are no more.
     fn next(&self, pass: &Pass) -> taiga_engine::Result<Option<Series>> {
         interrupt::poll();
-        let step = Python::attach(|py| match pass.0.call_method0(py, "__next__") {
+        let step = attached(|py| match pass.0.call_method0(py, "__next__") {
             Ok(_) => Ok(true),
             Err(error) if error.is_instance_of::<PyStopIteration>(py) => Ok(false),
             Err(error) => Err(error),
         });
         match step {
-            Ok(true) => Ok(locked(&self.fit.taken).take()),
-            Ok(false) => Ok(None),
-            Err(error) => Err(self.noted(error)),
+            Some(Ok(true)) => Ok(locked(&self.fit.taken).take()),
+            Some(Ok(false)) => Ok(None),
+            Some(Err(error)) => Err(self.noted(error)),
+            None => Err(Error::Data(ENDED.into())),
         }
     }
 
@@ -102,7 +107,7 @@ impl Passes<'_> {
 
     /// Makes a pass: calls `visit` with each batch, and those of its features that come in batches.
     fn read(&self, visit: &mut dyn FnMut(&Fields, &[column::Column<'_>]) -> taiga_engine::Result<()>) -> taiga_engine::Result<()> {
-        let pass = Python::attach(|py| self.feed.call0(py)).map_err(|error| self.noted(error))?;
+        let pass = attached(|py| self.feed.call0(py)).ok_or_else(|| Error::Data(ENDED.into()))?.map_err(|error| self.noted(error))?;
         let (pass, rows) = (Pass(pass), self.parts.target.len());
         let watch = Watch::new(self.begun.learner.function(), "rows read", self.begun.kwargs.progress);
         let mut first = 0;

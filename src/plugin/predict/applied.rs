@@ -5,19 +5,21 @@ use crate::errors;
 use crate::lists::Lists;
 use crate::literal::unlabelled;
 use polars::prelude::*;
+use std::borrow::Cow;
 use std::sync::OnceLock;
-use taiga_engine::column::Column as EngineColumn;
+use taiga_engine::column::{Column as EngineColumn, FeatureType, TimeUnit as EngineUnit};
 use taiga_engine::dataset::labels::Labels;
 use taiga_engine::learners::applied::{AppliedModel, ModelRows, Output, RowExplainer, Values};
 use taiga_engine::learners::registry::apply_model;
 use taiga_engine::model::fitted::FittedModel;
+use taiga_engine::parallel::once::get_or_try;
 use taiga_engine::provenance::LabelType;
 use taiga_engine::shap::{Explanation, Terms};
 
 /// A model on the device that applies it, and what explains its predictions, made when it is first asked for.
 pub struct Applied {
     model: Box<dyn AppliedModel>,
-    explainer: OnceLock<taiga_engine::Result<Box<dyn RowExplainer>>>,
+    explainer: OnceLock<Box<dyn RowExplainer>>,
 }
 
 /// What a model reads, of some rows.
@@ -93,7 +95,7 @@ impl Applied {
     pub fn set_background(&self, rows: &Inputs) -> PolarsResult<()> {
         let explainer = self.apply(rows, |model, rows| model.explainer(Some(rows)))?;
         // Whoever makes a model sets its background, before anybody asks.
-        let _ = self.explainer.set(Ok(explainer));
+        let _ = self.explainer.set(explainer);
         Ok(())
     }
 
@@ -102,8 +104,7 @@ impl Applied {
     /// # Errors
     /// For inputs that do not fit the model, and where it can't be explained without a background.
     pub fn explain(&self, inputs: &Inputs, terms: Terms) -> PolarsResult<(Vec<f64>, Explanation)> {
-        let explainer = self.explainer.get_or_init(|| self.model.explainer(None));
-        let explainer = explainer.as_ref().map_err(|e| errors::compute(e.clone()))?;
+        let explainer = get_or_try(&self.explainer, || self.model.explainer(None)).map_err(errors::compute)?;
         Ok((explainer.base().to_vec(), self.apply(inputs, |_, rows| explainer.explain(rows, terms))?))
     }
 
@@ -167,7 +168,8 @@ impl Applied {
     /// Polars' own.
     pub fn inputs<'s>(&self, find: impl Fn(&str) -> Option<&'s Series>) -> PolarsResult<Inputs> {
         let columns = self.fitted().columns().into_iter().enumerate();
-        let features = columns.filter_map(|(i, c)| Some(Feature::of_model(find(c.name)?, c.dtype, self.model.lookup(i))));
+        let features =
+            columns.filter_map(|(i, c)| Some(Feature::of_model(&of_type(find(c.name)?, c.dtype), c.dtype, self.model.lookup(i))));
         let lists = self.fitted().lists().and_then(|lists| {
             let features = find(lists.features)?.clone();
             // Values inside structs come with their features.
@@ -196,6 +198,24 @@ impl Applied {
         let sparse = lists.as_ref().map(Lists::rows);
         verb(&*self.model, &ModelRows { columns: &columns, sparse: sparse.as_ref() }).map_err(errors::compute)
     }
+}
+
+/// A column as a feature of this type: one that is all null, and of no type, becomes one of the temporal type that it stands for.
+fn of_type<'s>(series: &'s Series, dtype: &FeatureType) -> Cow<'s, Series> {
+    let unit = |unit: &EngineUnit| match unit {
+        EngineUnit::Milliseconds => TimeUnit::Milliseconds,
+        EngineUnit::Microseconds => TimeUnit::Microseconds,
+        EngineUnit::Nanoseconds => TimeUnit::Nanoseconds,
+    };
+    let dtype = match dtype {
+        _ if *series.dtype() != DataType::Null => return Cow::Borrowed(series),
+        FeatureType::Date => DataType::Date,
+        FeatureType::Time => DataType::Time,
+        FeatureType::Datetime(own) => DataType::Datetime(unit(own), None),
+        FeatureType::Duration(own) => DataType::Duration(unit(own)),
+        _ => return Cow::Borrowed(series),
+    };
+    Cow::Owned(Series::full_null(series.name().clone(), series.len(), &dtype))
 }
 
 /// Whether a column is of lists of structs.

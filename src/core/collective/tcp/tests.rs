@@ -67,7 +67,7 @@ fn who_is_gone_is_named() {
         let errors = together(4, |end| {
             end.sum(&mut [1]).unwrap();
             if end.rank() == 2 {
-                word.into_iter().for_each(|word| end.end_with(word));
+                word.into_iter().for_each(|word| end.end_with(&Error::Data(word.into())));
                 return String::new();
             }
             text(end.sum(&mut vec![1; 5_000]))

@@ -4,7 +4,7 @@
 //! compared with what is expected before room for the body is made.
 
 use crate::collective::fault;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, RowsFault};
 use crate::memory;
 use crate::parallel::interrupt;
 use std::io::{ErrorKind, Read, Write};
@@ -71,6 +71,18 @@ fn header(round: &Round, length: usize) -> [u8; HEADER] {
     bytes
 }
 
+/// The faults of rows.
+const FAULTS: [RowsFault; 2] = [RowsFault::Degenerate, RowsFault::Values];
+
+/// The number that a process which has ended sends of its rows' fault: what `on_error` makes of it is the same in all processes then.
+fn fault_number(fault: Option<RowsFault>) -> u64 {
+    match fault {
+        None => 0,
+        Some(RowsFault::Degenerate) => 1,
+        Some(RowsFault::Values) => 2,
+    }
+}
+
 /// A message on its way out.
 pub struct Outgoing<'a> {
     header: [u8; HEADER],
@@ -121,8 +133,8 @@ struct Incoming {
 /// Why a process does not send what it should.
 enum Broken {
     Gone,
-    /// It has told why it ended.
-    Ended(String),
+    /// It has told why it ended, and what its rows are at fault for, if they are.
+    Ended(String, Option<RowsFault>),
     Other(Error),
 }
 
@@ -133,6 +145,16 @@ impl Incoming {
 
     fn is_read(&self) -> bool {
         self.body.as_ref().is_some_and(|body| self.at == body.len()) && !self.end
+    }
+
+    /// A number of the header, by where it begins.
+    fn number(&self, at: usize) -> u64 {
+        u64::from_le_bytes(std::array::from_fn(|i| self.header[at + i]))
+    }
+
+    /// What the sender's rows are at fault for, of what it says at its end.
+    fn rows_fault(&self) -> Option<RowsFault> {
+        FAULTS.into_iter().find(|fault| fault_number(Some(*fault)) == self.number(16))
     }
 
     /// Reads what there is; returns whether that was anything. `spare`: room for bodies; `length`: of the body, where it is known.
@@ -154,7 +176,7 @@ impl Incoming {
             };
             if rest.is_empty() {
                 return match &self.body {
-                    Some(text) if self.end => Err(Broken::Ended(String::from_utf8_lossy(text).into_owned())),
+                    Some(text) if self.end => Err(Broken::Ended(String::from_utf8_lossy(text).into_owned(), self.rows_fault())),
                     _ => Ok(any),
                 };
             }
@@ -177,9 +199,8 @@ impl Incoming {
         (rank, round): (usize, &Round),
         length: Option<usize>,
     ) -> std::result::Result<Vec<u8>, Broken> {
-        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|i| self.header[at + i]));
         let word = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| self.header[at + i]));
-        let (kind, sequence, count, told) = (Kind::of(word(4)), number(8), number(16), number(24));
+        let (kind, sequence, count, told) = (Kind::of(word(4)), self.number(8), self.number(16), self.number(24));
         let Some(kind) = kind.filter(|_| word(0) == MAGIC) else {
             return Err(Broken::Other(fault(format!("rank {rank} sends something that is no message of a fit"))));
         };
@@ -220,13 +241,14 @@ impl Link {
     }
 
     /// Says why this process ends, where that can be said.
-    pub fn say_end(&mut self, why: &str) {
+    pub fn say_end(&mut self, error: &Error) {
+        let why = &error.to_string();
         let mut end = why.len().min(MOST_TEXT);
         while !why.is_char_boundary(end) {
             end -= 1;
         }
         if !self.in_message {
-            let round = Round { kind: Kind::End, sequence: 0, count: 0 };
+            let round = Round { kind: Kind::End, sequence: 0, count: fault_number(error.rows_fault()) };
             let mut message = header(&round, end).to_vec();
             message.extend_from_slice(&why.as_bytes()[..end]);
             // Whoever is gone hears nothing; a socket that is full has a reader that will see the end of it.
@@ -278,11 +300,20 @@ pub fn exchange(
         for (rank, link) in links.iter_mut().enumerate() {
             let Some(link) = link else { continue };
             let (out, into) = (&mut outgoing[rank], &mut incoming[rank]);
-            // One that is gone may have said why: that is read even where nothing can be sent.
-            let sent = out.advance(&mut link.stream);
-            link.in_message = out.sent > 0 && !out.is_sent();
+            // One that is gone may have said why: that is read before anything is sent, since what is sent to one that is gone takes with it
+            // what it has said and was not read.
             let read =
                 if into.is_read() { Ok(false) } else { into.advance(&mut link.stream, spare, (rank, round), lengths.map(|l| l[rank])) };
+            // It may have said so behind what it sent for this exchange.
+            if out.sent == 0
+                && into.is_read()
+                && let Some(why) = last_word(&mut link.stream, (rank, round))
+            {
+                broken.push((rank, why));
+                continue;
+            }
+            let sent = out.advance(&mut link.stream);
+            link.in_message = out.sent > 0 && !out.is_sent();
             match (sent, read) {
                 (_, Err(why)) => broken.push((rank, why)),
                 (Err(_), Ok(_)) => broken.push((rank, Broken::Gone)),
@@ -313,6 +344,16 @@ pub fn exchange(
     }
 }
 
+/// Returns why the process at the other end has ended, where that is what it says next.
+fn last_word(stream: &mut TcpStream, of: (usize, &Round)) -> Option<Broken> {
+    let mut next = [0; HEADER];
+    let is_end = stream.peek(&mut next).is_ok_and(|read| read == HEADER) && next[4..8] == (Kind::End as u32).to_le_bytes();
+    if !is_end {
+        return None;
+    }
+    Incoming::new().advance(stream, &mut vec![], of, None).err()
+}
+
 /// Returns the error of those that are gone: what they have told of others first, since those that ended for another end too.
 fn told(broken: Vec<(usize, Broken)>) -> Option<Error> {
     let mut gone = vec![];
@@ -320,13 +361,16 @@ fn told(broken: Vec<(usize, Broken)>) -> Option<Error> {
     for (rank, why) in broken {
         match why {
             Broken::Other(error) => return Some(error),
-            Broken::Ended(text) => said = said.or(Some(text)),
+            Broken::Ended(text, rows) => said = said.or(Some((text, rows))),
             Broken::Gone => gone.push(rank),
         }
     }
     match (gone.as_slice(), said) {
         // Its text is an error's of this kind already.
-        (_, Some(text)) => Some(fault(text.strip_prefix("parameter `collective`: ").unwrap_or(&text))),
+        (_, Some((text, rows))) => {
+            let error = fault(text.strip_prefix("parameter `collective`: ").unwrap_or(&text));
+            Some(error.with_rows_fault(rows))
+        }
         ([], None) => None,
         ([one], None) => Some(fault(format!("rank {one} has ended, or its machine can't be reached any more"))),
         (several, None) => Some(fault(format!("ranks {several:?} have ended, or their machines can't be reached any more"))),

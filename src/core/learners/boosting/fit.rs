@@ -69,7 +69,7 @@ pub fn fit_with(
     monitor: &dyn Monitor,
 ) -> Result<Model> {
     let own = options.own_rows(input.target.rows());
-    fit_own(input, &own, params, options, devices, monitor).inspect_err(|error| own.collective.end_with(&error.to_string()))
+    fit_own(input, &own, params, options, devices, monitor).inspect_err(|error| own.collective.end_with(error))
 }
 
 /// Fits to a table of whose features this process has its `own` rows.

@@ -80,7 +80,7 @@ pub fn search<T: Sync>(
     // As many rungs as leave a trial for the last.
     let rungs = match halving {
         None => 1,
-        Some(_) => 1 + (trials.len() as f64).log(f64::from(factor)).floor().max(0.0) as u32,
+        Some(_) => 1 + trials.len().checked_ilog(factor as usize).unwrap_or(0),
     };
     let (mut open, mut all): (Vec<usize>, Vec<Vec<Trial>>) = ((0..trials.len()).collect(), vec![]);
     for rung in 0..rungs {

@@ -1,6 +1,7 @@
 //! Checks of a table and of the values of its dense columns.
 
 use super::params::LinearParams;
+use super::rows::SparseRows;
 use super::{Input, check_dense, schema};
 use crate::column::{Column, FeatureType};
 use crate::dataset::target::TargetData;
@@ -24,7 +25,7 @@ pub fn check_table(input: &Input<'_>, own: Option<usize>) -> Result<usize> {
 /// Checks names, types and lengths of the columns, as [`check_table`] does; returns the number of rows.
 pub(super) fn check_columns(input: &Input<'_>, own: Option<usize>) -> Result<usize> {
     let dense: Vec<(&str, &FeatureType)> = input.dense.iter().map(|c| (c.name(), c.dtype())).collect();
-    schema::check_columns(&dense, input.sparse.is_some())?;
+    schema::check_columns(&dense, input.sparse.as_ref().map(SparseRows::columns))?;
     let Target::Classes { codes, .. } = &input.target else {
         return Err(Error::column(&input.target_name, "the target is numeric: logistic regression needs classes"));
     };

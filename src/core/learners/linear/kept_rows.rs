@@ -115,7 +115,7 @@ impl Reading<'_> {
         let (sparse, columns) = (self.beside.sparse.as_ref(), self.beside.dense.len());
         let bits = sparse.and_then(|sparse| hash_bits(sparse, self.params));
         // What is wrong with lists is told behind what is wrong with dense columns, whose other rows are read for that.
-        let mut fault = check_numbering(sparse.map(|s| (s.features.name.as_str(), s.holds_texts())), self.params).err();
+        let mut fault = check_numbering(sparse.map(SparseRows::columns), self.params).err();
         let mut lists = ListKeeper::new(store, bits.is_some());
         let mut dense = ColumnKeeper::new(*store, columns);
         let mut read = 0;

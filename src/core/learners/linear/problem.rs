@@ -226,7 +226,7 @@ struct Sparse<'a> {
 fn sparse<'a>(input: &'a Input<'a>, moves: &BlockMoves<'_>, params: &LinearParams, pool: &ThreadPool) -> Result<Sparse<'a>> {
     let own = &moves.own;
     check_dense_columns(&input.dense, own, params)?;
-    check_numbering(input.sparse.as_ref().map(|s| (s.features.name.as_str(), s.holds_texts())), params)?;
+    check_numbering(input.sparse.as_ref().map(SparseRows::columns), params)?;
     let Some(sparse) = &input.sparse else { return Ok(Sparse::default()) };
     let hash_bits = hash_bits(sparse, params);
     let mut csr = Csr::new(sparse, hash_bits, pool)?.moved(moves)?;

@@ -2,6 +2,7 @@
 //!
 //! Nothing here owns a row: Arrow's offsets are the row pointers of a CSR matrix.
 
+use super::schema::ListColumns;
 use crate::column::{Bits, Chunk};
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -151,6 +152,15 @@ pub struct SparseRows<'a> {
 }
 
 impl SparseRows<'_> {
+    /// Returns what names and types tell of them.
+    pub fn columns(&self) -> ListColumns<'_> {
+        ListColumns {
+            features: &self.features.name,
+            values: self.values.as_ref().map(|values| values.name.as_str()),
+            hold_texts: self.holds_texts(),
+        }
+    }
+
     /// Returns whether the features are strings.
     pub fn holds_texts(&self) -> bool {
         self.features.chunks.iter().any(|chunk| chunk.items.are_texts())

@@ -7,20 +7,36 @@ use crate::error::{Error, Result};
 use crate::metrics::{MetricKind, listed};
 use crate::objective::Link;
 
-/// Checks the parameters of a fit against its columns: the dense ones, that of lists with whether it holds strings,
-/// whether the target is known to have two classes, and whether there is a column of held-out rows.
+/// The columns of lists of a fit, by their names, and whether the features are strings.
+#[derive(Clone, Copy, Debug)]
+pub struct ListColumns<'a> {
+    pub features: &'a str,
+    pub values: Option<&'a str>,
+    pub hold_texts: bool,
+}
+
+/// Checks the parameters of a fit against its columns: the dense ones, those of lists, whether the target is known to have two classes, and
+/// whether there is a column of held-out rows.
 ///
 /// # Errors
 /// [`Error::Column`] and [`Error::Parameter`] naming the column or the parameter, and [`Error::Data`] where there are no features.
 ///
 /// ```
-/// use taiga_core::learners::linear::{LinearParams, schema::check};
+/// use taiga_core::learners::linear::{LinearParams, schema::{ListColumns, check}};
 /// let params = LinearParams { hash_bits: Some(18), ..Default::default() };
-/// assert!(check(&[], Some(("words", true)), true, false, &params).is_ok());
-/// assert!(check(&[], Some(("numbers", false)), true, false, &params).is_err());
+/// let words = ListColumns { features: "words", values: None, hold_texts: true };
+/// assert!(check(&[], Some(words), true, false, &params).is_ok());
+/// assert!(check(&[], Some(ListColumns { hold_texts: false, ..words }), true, false, &params).is_err());
+/// assert!(check(&[], Some(ListColumns { values: Some("words"), ..words }), true, false, &params).is_err());
 /// ```
-pub fn check(dense: &[(&str, &FeatureType)], lists: Option<(&str, bool)>, two: bool, held_out: bool, params: &LinearParams) -> Result<()> {
-    check_columns(dense, lists.is_some())?;
+pub fn check(
+    dense: &[(&str, &FeatureType)],
+    lists: Option<ListColumns<'_>>,
+    two: bool,
+    held_out: bool,
+    params: &LinearParams,
+) -> Result<()> {
+    check_columns(dense, lists)?;
     check_numbering(lists, params)?;
     if !held_out {
         return params.check_measured();
@@ -28,15 +44,26 @@ pub fn check(dense: &[(&str, &FeatureType)], lists: Option<(&str, bool)>, two: b
     if two { metric_of(params, 1).map(|_| ()) } else { Ok(()) }
 }
 
-/// Checks that there are features, and that dense ones are numbers and each is there once.
-pub(super) fn check_columns(dense: &[(&str, &FeatureType)], lists: bool) -> Result<()> {
-    if !lists && dense.is_empty() {
+/// Checks that there are features, that dense ones are numbers, and that each column is there once.
+pub(super) fn check_columns(dense: &[(&str, &FeatureType)], lists: Option<ListColumns<'_>>) -> Result<()> {
+    if lists.is_none() && dense.is_empty() {
         return Err(Error::Data("no features: name a column of lists, or at least one dense column".into()));
     }
-    let mut names = std::collections::BTreeSet::new();
+    let mut names = std::collections::BTreeMap::new();
+    for (name, role) in
+        lists.iter().flat_map(|lists| [Some((lists.features, "`indices`")), lists.values.map(|name| (name, "`values`"))]).flatten()
+    {
+        if let Some(other) = names.insert(name, role) {
+            return Err(Error::column(name, format!("is given as {other} and as {role}: give one another name by .alias()")));
+        }
+    }
     for (name, dtype) in dense {
-        if !names.insert(*name) {
-            return Err(Error::column(*name, "is given twice as a dense column"));
+        match names.insert(name, "a dense column") {
+            Some("a dense column") => return Err(Error::column(*name, "is given twice as a dense column")),
+            Some(role) => {
+                return Err(Error::column(*name, format!("is given as {role} and as a dense column: give one another name by .alias()")));
+            }
+            None => {}
         }
         if **dtype == FeatureType::Categorical {
             return Err(Error::column(*name, "is categorical: a dense column is numeric; a list of its text can be hashed"));
@@ -45,9 +72,9 @@ pub(super) fn check_columns(dense: &[(&str, &FeatureType)], lists: bool) -> Resu
     Ok(())
 }
 
-/// Checks the parameters that count for lists; `lists`: the column's name, and whether it holds strings.
-pub(super) fn check_numbering(lists: Option<(&str, bool)>, params: &LinearParams) -> Result<()> {
-    let (name, message) = match (lists, params.features, params.hash_bits) {
+/// Checks the parameters that count for lists.
+pub(super) fn check_numbering(lists: Option<ListColumns<'_>>, params: &LinearParams) -> Result<()> {
+    let (name, message) = match (lists.map(|lists| (lists.features, lists.hold_texts)), params.features, params.hash_bits) {
         (None, Some(_), _) => ("features", "counts only for a column of lists".into()),
         (None, None, Some(_)) => ("hash_bits", "counts only for a column of lists".into()),
         (Some((column, true)), Some(_), _) => {

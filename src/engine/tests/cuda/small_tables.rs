@@ -24,7 +24,7 @@ fn together(inputs: &[Input<'_>], p: &BoostingParams) -> Vec<Result<Model, Strin
     let p = on("cuda", p);
     let tables = ManyTables { count: inputs.len(), rows: 100, features: 6, threads: 1 };
     let fits = ManyFits::new(&p, tables, &Quiet).unwrap();
-    fits.fit(inputs, &Quiet).unwrap().into_iter().map(|fitted| fitted.map_err(|e| e.to_string())).collect()
+    fits.fit(inputs, 1, &Quiet).unwrap().into_iter().map(|fitted| fitted.map_err(|e| e.to_string())).collect()
 }
 
 /// Panics where a model differs from that of the CPU's fit to its table alone.
@@ -146,7 +146,7 @@ fn random_fits_among_small_tables() {
         let cpu = drawn.fit(&input, &on("cpu", &drawn.params));
         let p = on("cuda", &drawn.params);
         let cuda = ManyFits::new(&p, ManyTables { count: 1, rows: 100, features: 6, threads: 1 }, &Quiet).map_err(|e| e.to_string());
-        let cuda = cuda.and_then(|fits| fits.fit(std::slice::from_ref(&input), &Quiet).map_err(|e| e.to_string()));
+        let cuda = cuda.and_then(|fits| fits.fit(std::slice::from_ref(&input), 1, &Quiet).map_err(|e| e.to_string()));
         let cuda = cuda.and_then(|mut fitted| fitted.remove(0).map(|model| model.to_bytes()).map_err(|e| e.to_string()));
         match (&cpu, &cuda) {
             (Ok(cpu), Ok(cuda)) => assert!(cpu == cuda, "seed {seed}: {:?}", drawn.params),
@@ -245,7 +245,7 @@ fn timing_of_small_tables() {
                 let p = on(device, &p);
                 let fits = ManyFits::new(&p, ManyTables { count, rows: 100, features: 8, threads }, &Quiet).unwrap();
                 // The kernels are loaded once a process.
-                fits.fit(&[some[0].input()], &Quiet).unwrap();
+                fits.fit(&[some[0].input()], 1, &Quiet).unwrap();
                 let (next, bytes, waited) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(0.0));
                 let start = Instant::now();
                 std::thread::scope(|scope| {
@@ -259,7 +259,7 @@ fn timing_of_small_tables() {
                                     return;
                                 }
                                 let own_start = Instant::now();
-                                let models = fits.fit(&own, &Quiet).unwrap();
+                                let models = fits.fit(&own, 1, &Quiet).unwrap();
                                 *waited.lock().unwrap() += own_start.elapsed().as_secs_f64();
                                 let sizes: usize = models.iter().map(|model| model.as_ref().unwrap().to_bytes().len()).sum();
                                 bytes.fetch_add(sizes, Ordering::Relaxed);
