@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import inspect
 import pickle
-import socket
+import re
 import subprocess
 import sys
 import uuid
@@ -402,6 +402,24 @@ def test_categories_of_numbers(x: np.ndarray, number: np.ndarray) -> None:
         array.model_
         == GbdtRegressor(rounds=5, categorical=["x1"]).fit(plain.rename({"x": "x0", "c": "x1"}), number).model_
     )
+
+
+@pytest.mark.parametrize("odd", [0.5, np.inf, 2.0**63])
+@pytest.mark.parametrize("cls", [GbdtRegressor, ForestRegressor])
+def test_categories_that_are_no_whole_numbers(cls: Any, odd: float) -> None:
+    """Proves that a fit refuses floats that are no categories, and takes whole ones, and that new rows may hold any."""
+    values = np.array([1.0, 2.0, np.nan, 3.0] * 30)
+    y = np.nan_to_num(values)
+    wrong = np.where(np.arange(120) == 77, odd, values)
+    for data in (wrong.reshape(-1, 1), pd.DataFrame({"a": wrong}), pl.DataFrame({"a": wrong.astype(np.float32)})):
+        text = f"`categorical` names it, and it holds {re.escape(str(odd))}, which is no whole number"
+        with pytest.raises(ValueError, match=text):
+            small(cls, categorical=[0]).fit(data, y)
+    est = small(cls, categorical=[0]).fit(values.reshape(-1, 1), y)
+    assert len(np.unique(est.predict(wrong.reshape(-1, 1)))) >= 3
+    if cls is GbdtRegressor and hasattr(pl.LazyFrame, "collect_batches"):
+        with pytest.raises(ValueError, match="`categorical` names it"):
+            small(cls, categorical=["a"]).fit(pl.LazyFrame({"a": wrong}), y, batches=True)
 
 
 @pytest.mark.skipif(not KNOWS_NAMES, reason="this Polars takes some names for patterns everywhere")
@@ -802,165 +820,6 @@ def test_lazy_frames_are_read_in_batches(cls: Any, x: np.ndarray, kind: np.ndarr
     if "eval_set" in inspect.signature(cls.fit).parameters:
         with pytest.raises(ValueError, match="eval_set: rows to measure on are not read in batches"):
             small(cls).fit(frame.lazy(), y, eval_set=(frame, y), batches=True)
-
-
-TOGETHER = """
-import pickle, sys
-import numpy as np, polars as pl, polars_taiga as tg
-from polars_taiga import sklearn as ours
-rank, address, cls, params = int(sys.argv[1]), sys.argv[2], sys.argv[3], pickle.loads(bytes.fromhex(sys.argv[4]))
-rows = np.arange(60)
-x = np.column_stack([rows * 7 % 13, rows % 5]).astype(float)
-# One process lacks a label, and has one that the other lacks.
-y = {"text": np.array(["a", "b", "long label"])[(rows > 20) * 1 + (rows > 45)], "flag": rows > 20,
-     "number": rows * 1.5, "whole": (rows > 20) * 3}[sys.argv[5]]
-own = slice(0, 40) if rank == 0 else slice(40, 60)
-us = tg.Collective(rank=rank, world=2, address=address, secret="a cedar of Lebanon")
-est = getattr(ours, cls)(**params)
-if len(sys.argv) > 6:
-    us, own = None, slice(0, 60)
-est.fit(x[own], y[own], collective=us)
-print(pickle.dumps((est.model_.to_bytes(), getattr(est, "classes_", None), est.predict(x))).hex())
-"""
-
-
-@pytest.mark.parametrize(
-    ("cls", "params", "target"),
-    [
-        ("GbdtClassifier", {"rounds": 4}, "text"),
-        ("GbdtClassifier", {"rounds": 4}, "flag"),
-        ("GbdtClassifier", {"rounds": 4, "loss": "logloss"}, "whole"),
-        ("GbdtRegressor", {"rounds": 4}, "number"),
-        ("ForestClassifier", {"trees": 4}, "whole"),
-        ("ForestRegressor", {"trees": 4}, "number"),
-        ("SparseLogisticRegression", {}, "text"),
-    ],
-)
-def test_several_processes_fit_an_estimator_together(cls: str, params: dict[str, Any], target: str) -> None:
-    """Each has the model and the classes of all rows."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-
-    def start(rank: int, *alone: str) -> subprocess.Popen[str]:
-        given = [str(rank), address, cls, pickle.dumps(params).hex(), target, *alone]
-        return subprocess.Popen([sys.executable, "-c", TOGETHER, *given], stdout=subprocess.PIPE, text=True)
-
-    made = []
-    for process in [start(0), start(1), start(0, "alone")]:
-        out, _ = process.communicate(timeout=120)
-        assert process.returncode == 0
-        made.append(pickle.loads(bytes.fromhex(out)))
-    # Of one process the estimator names the loss that labels come to.
-    named = cls != "GbdtClassifier" or "loss" in params
-    for model, classes, predicted in made[:2]:
-        assert model == made[0][0]
-        assert model == made[2][0] if named else tg.Model(model).trees().equals(tg.Model(made[2][0]).trees())
-        assert np.array_equal(predicted, made[2][2])
-        if classes is not None:
-            assert classes.tolist() == made[2][1].tolist()
-            assert classes.dtype.kind == made[2][1].dtype.kind
-
-
-FEW = """
-import pickle, sys
-import numpy as np, pandas as pd, polars as pl, polars_taiga as tg, scipy.sparse as sp
-from polars_taiga import sklearn as ours
-rank, address, few = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-rows = np.arange(80)
-own = [slice(0, 80 - few), slice(80 - few, 80), slice(0, 80)][rank]
-held = [slice(0, 0), slice(0, 9), slice(0, 9)][rank]
-us = None if rank == 2 else tg.Collective(rank=rank, world=2, address=address, secret="a cedar of Lebanon", timeout=60)
-x = np.column_stack([rows * 7 % 13, rows % 5, rows % 3]).astype(float)
-text = np.array(["a", "b", "long label"])[(rows > 20) * 1 + (rows > 45)]
-frame = pl.DataFrame(x, schema=["a", "b", "c"]).with_columns(t=pl.Series(text), n=pl.Series(rows * 3))
-pandas = pd.DataFrame(x, columns=["a", "b", "c"])
-pandas = pandas.assign(t=text, k=pd.Categorical(rows % 4), d=pd.to_datetime(rows, unit="D"))
-# The rows of a process with few have no weight.
-weight = (rows < 80 - few) * (rows % 3 + 0.5)
-number, two, labels = rows * 1.5, np.column_stack([rows, rows % 7]) * 1.0, np.column_stack([rows % 2, rows > 9]) * 1
-day = pl.Series(rows[::-1]).cast(pl.Date)
-empty = [] if few == 0 and rank == 1 else None
-fits = {
-    "array": (ours.GbdtRegressor(rounds=3, categorical=[1]), x[own], number[own], {"sample_weight": weight[own]}),
-    "integers": (ours.GbdtRegressor(rounds=3), x.astype(np.int32)[own], number[own], {"row_key": rows[own]}),
-    "order": (ours.GbdtRegressor(rounds=3, categorical=[True, False, False]), x[own], number[own],
-              {"order_by": day[own], "eval_set": (x[held], number[held])}),
-    "frame": (ours.GbdtRegressor(rounds=3), frame[own], number[own] if empty is None else empty, {}),
-    "pandas": (ours.ForestRegressor(trees=3), pandas[own], pd.Series(number)[own], {}),
-    "targets": (ours.GbdtRegressor(rounds=3), x[own], two[own], {}),
-    "labels": (ours.GbdtClassifier(rounds=3), x[own], labels[own], {}),
-    "text": (ours.GbdtClassifier(rounds=3, loss="multiclass"), frame[own], text[own], {}),
-    "flags": (ours.GbdtClassifier(rounds=3, loss="logloss"), x[own], (rows > 30)[own], {"sample_weight": weight[own]}),
-    "column": (ours.ForestClassifier(trees=3), x[own], pl.Series(text[own], dtype=pl.String), {}),
-    "whole": (ours.GbdtClassifier(rounds=3, loss="logloss"), x[own], (rows > 30)[own] * 3, {}),
-    "lists": (ours.SparseLogisticRegression(), sp.csr_array(x)[own], text[own], {}),
-    "sparse": (ours.GbdtRegressor(rounds=3), sp.csr_array(x)[own], number[own], {}),
-    "ranks": (ours.GbdtRanker(rounds=3), x[own], rows[own] % 3, {"group": rows[own] % 6, "position": rows[own] % 5}),
-}
-made = {}
-for name, (est, X, y, given) in fits.items():
-    est.fit(X, y, collective=us, **given)
-    whole = {"frame": frame, "pandas": pandas, "text": frame}.get(name, x)
-    made[name] = (est.model_.to_bytes(), getattr(est, "classes_", np.array([])).tolist(), est.predict(whole))
-    try:
-        est.predict(whole[:0])
-    except ValueError as error:
-        assert "0 sample(s)" in str(error), error
-    else:
-        raise AssertionError(name)
-wrong = np.empty((0, 3), dtype=np.int64) if few == 0 and rank == 1 else x[own]
-if rank < 2 and few == 0:
-    try:
-        ours.GbdtRegressor(rounds=3).fit(wrong, number[own], collective=us)
-    except ValueError as error:
-        made["wrong"] = str(error)
-print(pickle.dumps(made).hex())
-"""
-
-
-@pytest.mark.parametrize("few", [0, 1])
-def test_a_process_may_have_a_row_or_none(few: int) -> None:
-    """Proves that all have the model of all rows then, in tables of any kind, whatever else is given."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
-    processes = [
-        subprocess.Popen([sys.executable, "-c", FEW, str(rank), address, str(few)], stdout=subprocess.PIPE, text=True)
-        for rank in range(3)
-    ]
-    made = []
-    for process in processes:
-        out, _ = process.communicate(timeout=240)
-        assert process.returncode == 0
-        made.append(pickle.loads(bytes.fromhex(out)))
-    for name, (model, classes, predicted) in made[2].items():
-        for one in made[:2]:
-            assert one[name][0] == model, name
-            assert one[name][1] == classes, name
-            assert np.array_equal(one[name][2], predicted), name
-    for one in made[:2] if few == 0 else []:
-        assert "the columns of rank 1 differ from those of rank 0: `features` is" in one["wrong"]
-
-
-def test_few_rows_are_an_error_without_a_collective(x: np.ndarray, flag: np.ndarray) -> None:
-    for rows, text in ((0, "0 sample"), (1, "1 sample")):
-        for data in (x[:rows], table(x)[:rows], sp.csr_array(x)[:rows]):
-            for est in (GbdtRegressor(), GbdtClassifier(), GbdtRanker(), ForestRegressor(), SparseLogisticRegression()):
-                with pytest.raises(ValueError, match=text):
-                    est.fit(data, flag[:rows])
-    us = tg.Collective(rank=0, world=2, address="127.0.0.1:9", secret="s" * 16)
-    with pytest.raises(ValueError, match="y has no rows: with `collective` it needs the others' type of labels"):
-        GbdtClassifier().fit(x[:0], [], collective=us)
-    with pytest.raises(ValueError, match=r"0 feature\(s\)"):
-        GbdtRegressor().fit(table(x).select([])[:0], [], collective=us)
-
-
-def test_labels_that_are_numbers_need_a_loss_in_a_collective(x: np.ndarray, flag: np.ndarray) -> None:
-    """No process knows how many there are; and held-out rows have no keys to be dealt by."""
-    us = tg.Collective(rank=0, world=2, address="127.0.0.1:9", secret="s" * 16)
-    with pytest.raises(ValueError, match=r'`loss`: "auto" counts the labels.*name "logloss" or "multiclass"'):
-        GbdtClassifier(rounds=2).fit(x, flag * 1, collective=us)
-    with pytest.raises(ValueError, match="row_key: the rows of eval_set have no keys"):
-        GbdtRegressor(rounds=2).fit(x, flag * 1.0, eval_set=(x, flag), row_key=np.arange(len(x)), collective=us)
 
 
 @pytest.mark.parametrize("cls", [GbdtClassifier, GbdtRegressor, SparseLogisticRegression])

@@ -107,6 +107,8 @@ class Estimator(BaseEstimator):
         frame = read.data.clone()
         frame.columns = self._columns
         if reset:
+            for name in self._categories:
+                _data.checked_whole(frame[name])
             self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in frame.schema.items()}
         nothing = [name for name, dtype in frame.schema.items() if dtype == pl.Null]
         frame = frame.with_columns(pl.Series(n, [None] * rows, dtype=self._dtypes[n]) for n in nothing)
@@ -121,7 +123,14 @@ class Estimator(BaseEstimator):
         self._categories = list(dict.fromkeys(self._categorical()))
         self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in schema.items()}
         nothing = [name for name, dtype in schema.items() if dtype == pl.Null]
-        known = X.with_columns(by_name(name).cast(pl.Float64) for name in nothing)
+        known = X.with_columns(
+            *(by_name(name).cast(pl.Float64) for name in nothing),
+            *(
+                by_name(name).map_batches(_data.checked_whole, return_dtype=schema[name], is_elementwise=True)
+                for name in self._categories
+                if schema[name] in _data.FLOATS
+            ),
+        )
         return _data.categories_as_integers(known, schema, self._categories)
 
     def _named(self, parameter: str, default: Any) -> Any:
@@ -555,7 +564,7 @@ class Classifier(ClassifierMixin):
             if self._counted < 2 and not self._together:
                 msg = f"{who} needs rows of at least two classes; all that count are of one class"
                 raise ValueError(msg)
-        elif len(unseen := np.setdiff1d(classes, self.classes_)) > 0:
+        elif not self._together and len(unseen := np.setdiff1d(classes, self.classes_)) > 0:
             msg = f"eval_set: its y has labels that the y to train on has not: {unseen.tolist()[:5]}"
             raise ValueError(msg)
         return _data.labels(classes).gather(codes)

@@ -288,6 +288,23 @@ def is_whole(column: pl.Series) -> bool:
     return bool((known.is_finite() & (known == known.floor()) & (known.abs() < 2.0**62)).all())
 
 
+def checked_whole(column: pl.Series) -> pl.Series:
+    """A column of categories to fit on, as it is: of floats each is a whole number.
+
+    Raises
+    ------
+    ValueError
+        For another number, which would be no category of its own.
+    """
+    if column.dtype in FLOATS and not is_whole(column):
+        known = column.alias("").cast(pl.Float64).fill_nan(None).drop_nulls()
+        odd = next(x for x in known.to_list() if not is_whole(pl.Series([x])))
+        what = f"`categorical` names it, and it holds {odd}, which is no whole number"
+        msg = f"column `{column.name}`: {what}: make text of it first"
+        raise ValueError(msg)
+    return column
+
+
 def categories_as_integers(
     frame: AnyFrame, schema: Mapping[str, pl.DataType | type[pl.DataType]], names: Sequence[str]
 ) -> AnyFrame:
@@ -390,7 +407,10 @@ def as_classes(labels: Sequence[Any], like: Any) -> Any:
         return out
     if kind == "S":
         return np.asarray([label.encode() for label in labels])
-    return np.asarray(labels) if kind == "U" else np.asarray(labels).astype(like.dtype)
+    wide = np.asarray(labels)
+    narrow = wide if kind == "U" else wide.astype(like.dtype)
+    # Another part's labels may be beyond the type of these.
+    return narrow if np.array_equal(narrow, wide) else wide
 
 
 def labels(classes: Any) -> pl.Series:
