@@ -475,3 +475,9 @@ def test_a_model_of_ours_is_not_imported() -> None:
     for data in (model.to_bytes(), model.to_json().encode()):
         with pytest.raises(ValueError, match=r"of polars-taiga itself: tg\.Model\.load reads"):
             tg.import_model(data)
+
+
+def test_what_is_no_model_to_begin_with_names_the_parameter() -> None:
+    """Proves that bytes which are no model are told of the parameter that they were given for."""
+    with pytest.raises(ValueError, match="parameter `init_model`: these bytes are not a polars-taiga model"):
+        tg.fit_gbdt("y", "a", init_model=b"zzz")

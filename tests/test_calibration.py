@@ -189,5 +189,128 @@ def test_wrong_calls_are_errors() -> None:
     ):
         with pytest.raises(ValueError, match="these bytes are no calibration"):
             tg.calibrate(value, "p")
-    with pytest.raises(pl.exceptions.ComputeError, match="calibrate: a calibration is bytes, not str"):
+    with pytest.raises(
+        pl.exceptions.ComputeError, match="calibrate: column `literal`: its type is String; a calibration is Binary"
+    ):
         sample(10).select(tg.calibrate(pl.lit("text"), "p"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("factor", [5e-324, 2.0**-1060, 1e-308, 1e-170, 1e-150, 1e150, 1e160, 1e300, 1e308])
+def test_weights_of_any_size_give_a_curve(method: Any, factor: float) -> None:
+    """Proves that a factor common to all weights changes no curve, but for Platt's targets, which are of their sums."""
+    df = sample(60)
+    heavy = df.select(tg.calibrate(curve_of(df, method, weight=pl.lit(factor)), "p")).to_series()
+    # Of much less than a row Platt has no classes yet; of very many his targets are 0 and 1.
+    many = pl.lit(1e140 if method == "platt" else 1.0)
+    even = df.select(tg.calibrate(curve_of(df, method, weight=many), "p")).to_series()
+    if method == "platt" and factor < 1:
+        even = pl.Series([0.5] * 60)
+    assert (heavy - even).abs().max() < 1e-9  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("method", ["isotonic", "beta"])
+def test_a_power_of_two_in_weights_changes_no_bit(method: Any) -> None:
+    """Proves that curves of weights that differ are those of the same weights at another scale."""
+    df = sample(200).with_columns(w=pl.col("p") + 0.1)
+    whole = curve_of(df, method, weight="w")
+    for power in (-1000, -500, -3, 7, 900):
+        assert curve_of(df, method, weight=pl.col("w") * 2.0**power) == whole
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_weights_are_numbers_of_rows(method: Any) -> None:
+    """Proves that three times the rows and three times the weights are one, of Platt's targets too."""
+    df = sample(200).with_columns(w=pl.col("p") + 0.1)
+    heavy, often = curve_of(df, method, weight=pl.col("w") * 3), curve_of(pl.concat([df] * 3), method, weight="w")
+    one, other = (df.select(tg.calibrate(curve, "p")).to_series() for curve in (heavy, often))
+    assert (one - other).abs().max() < 1e-9  # type: ignore[operator]
+
+
+def test_weights_that_are_far_apart_are_steps_of_their_own() -> None:
+    """Proves that steps are told apart by their heights, however little they weigh beside each other."""
+    df = pl.DataFrame({"p": [0.1, 0.2, 0.6, 0.8], "y": [0, 1, 0, 1]})
+    for weights, curve in (
+        ([1e-300, 1e-300, 1e-300, 1e300], [0.0, 0.5, 0.5, 1.0]),
+        ([1e-200, 1e-200, 1.0, 1e200], [0.0, 0.0, 0.0, 1.0]),
+        ([1e308, 1e308, 1e308, 5e-324], [0.0, 0.5, 0.5, 1.0]),
+    ):
+        fitted = curve_of(df.with_columns(w=pl.Series(weights)), weight="w")
+        assert df.select(tg.calibrate(fitted, "p")).to_series().to_list() == pytest.approx(curve, abs=1e-12)
+
+
+FAULTS: dict[str, dict[str, list[float | None]]] = {
+    "no rows": {"p": [], "y": [], "w": []},
+    "probability null": {"p": [None, 0.2, 0.6, 0.8]},
+    "probability NaN": {"p": [math.nan, 0.2, 0.6, 0.8]},
+    "no probability": {"p": [2.0, 0.2, 0.6, 0.8]},
+    "target null": {"y": [None, 1.0, 0.0, 1.0]},
+    "target NaN": {"y": [math.nan, 1.0, 0.0, 1.0]},
+    "no class": {"y": [2.0, 1.0, 0.0, 1.0]},
+    "no class in a row of weight 0": {"y": [2.0, 1.0, 0.0, 1.0], "w": [0.0, 1.0, 1.0, 1.0]},
+    "one class": {"y": [1.0] * 4},
+    "one class weighs": {"w": [0.0, 1.0, 0.0, 1.0]},
+    "weight null": {"w": [None, 1.0, 1.0, 1.0]},
+    "weight NaN": {"w": [math.nan, 1.0, 1.0, 1.0]},
+    "weight infinite": {"w": [math.inf, 1.0, 1.0, 1.0]},
+    "weight negative": {"w": [-1.0, 1.0, 1.0, 1.0]},
+    "no weight": {"w": [0.0] * 4},
+}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_rows_at_fault_may_give_null(method: Any, fault: str) -> None:
+    """Proves that `on_error="null"` gives null where the default is an error, of one group among others too."""
+    good: dict[str, list[float | None]] = {"p": [0.1, 0.2, 0.6, 0.8], "y": [0.0, 1.0, 0.0, 1.0], "w": [1.0] * 4}
+    schema = dict.fromkeys(good, pl.Float64)
+    whole, df = (pl.DataFrame({**good, **more}, schema=schema) for more in ({}, FAULTS[fault]))
+    with pytest.raises(pl.exceptions.ComputeError, match="fit_calibration: "):
+        curve_of(df, method, weight="w")
+    call = tg.fit_calibration("y", "p", weight="w", method=method, on_error="null")
+    assert df.select(call).item() is None
+    assert whole.select(call).item() == curve_of(whole, method, weight="w")
+    both = pl.concat([whole.with_columns(g=pl.lit(0)), df.with_columns(g=pl.lit(1))])
+    curves = both.group_by("g").agg(call)
+    nulls = dict(curves.select("g", pl.col("calibration").is_null()).iter_rows())
+    assert nulls == ({0: False, 1: True} if df.height > 0 else {0: False})
+
+
+def test_what_is_no_fault_of_rows_is_an_error_always() -> None:
+    """Proves that types are errors under `on_error="null"` too, and that it has no other value."""
+    df = sample(50).with_columns(text=pl.lit("0.2"))
+    for target, predicted, weight in (("text", "p", None), ("y", "text", None), ("y", "p", "text")):
+        with pytest.raises(pl.exceptions.ComputeError, match="column `text`: its type is String"):
+            df.select(tg.fit_calibration(target, predicted, weight=weight, on_error="null"))
+    for value in ("constant", None, "ignore"):
+        with pytest.raises(ValueError, match=f"parameter `on_error`: {value!r} is not one of 'raise', 'null'"):
+            tg.fit_calibration("y", "p", on_error=value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [pl.lit(2**62).cast(pl.Datetime("ms")), pl.lit(2**31 - 1).cast(pl.Int32).cast(pl.Date), pl.col("g"), pl.lit("x")],
+)
+def test_a_column_of_another_type_is_no_column_of_curves(column: pl.Expr) -> None:
+    """Proves that no value of another type gets to Python, and that the error names its column."""
+    df = sample(20).with_columns(column.alias("c"))
+    with pytest.raises(
+        pl.exceptions.ComputeError, match=r"calibrate: column `c`: its type is .*; a calibration is Bin"
+    ):
+        df.select(tg.calibrate("c", "p"))
+    nobody = df.with_columns(c=pl.lit(None)).select(tg.calibrate("c", "p"))
+    assert nobody.schema == {"p": pl.Float64}
+    assert nobody.to_series().null_count() == 20
+
+
+@pytest.mark.parametrize("name", ["^y$", "^.*$", "*", "__row", "value", "out", "p"])
+def test_columns_may_have_any_name(name: str) -> None:
+    """Proves that neither a pattern nor the name of something inside is another column than its own."""
+    df = sample(100)
+    for method in METHODS:
+        curve = curve_of(df, method)
+        parts = (pl.col("y").alias(name), pl.col("p").alias(name))
+        assert df.select(tg.fit_calibration(*parts, method=method)).item() == curve  # type: ignore[arg-type]
+        out = df.select(tg.calibrate(curve, parts[1]))
+        assert out.columns == [name]
+        assert out[name].to_list() == df.select(tg.calibrate(curve, "p"))["p"].to_list()

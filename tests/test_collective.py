@@ -640,6 +640,91 @@ def test_the_environment_says_what_is_missing() -> None:
         tg.Collective.from_env({**env, "RANK": "one"})
 
 
+@pytest.mark.parametrize(
+    ("variable", "text", "match"),
+    [
+        ("RANK", "1.7", "RANK is '1.7', not a whole number"),
+        ("RANK", "-0.5", "RANK is '-0.5', not a whole number"),
+        ("RANK", "nan", "RANK is 'nan', not a whole number"),
+        ("RANK", "1_0", "RANK is '1_0', not a whole number"),
+        ("TAIGA_RANK", "", "TAIGA_RANK is '', not a whole number"),
+        ("TAIGA_RANK", "9" * 26, r"`rank`: the number is too large \(from TAIGA_RANK\)"),
+        ("SLURM_NTASKS", "4", r"`rank`: 7 of 4: .* \(from SLURM_PROCID\)"),
+        ("WORLD_SIZE", "4.9", "WORLD_SIZE is '4.9', not a whole number"),
+        ("WORLD_SIZE", "0", r"`world`: 0 is not .* \(from WORLD_SIZE\)"),
+        ("MASTER_PORT", "29500.9", "MASTER_PORT is '29500.9', not a whole number"),
+        ("MASTER_PORT", "inf", "MASTER_PORT is 'inf', not a whole number"),
+        ("MASTER_PORT", "70000", r"`address`: .* \(from MASTER_ADDR and MASTER_PORT\)"),
+        ("TAIGA_ADDRESS", "here", r"`address`: .* \(from TAIGA_ADDRESS\)"),
+        ("TAIGA_TIMEOUT", "nan", r"`timeout`: nan is not a number of seconds .* \(from TAIGA_TIMEOUT\)"),
+        ("TAIGA_SECRET", "", r"`secret`: it is empty.* \(from TAIGA_SECRET\)"),
+        ("TAIGA_SECRET", "cedar\udc80", r"`secret`: character 5 is a surrogate.* \(from TAIGA_SECRET\)"),
+        ("TAIGA_JOB", "\udc80", r"`job`: character 0 is a surrogate.* \(from TAIGA_JOB\)"),
+    ],
+)
+def test_the_environment_says_what_is_no_number(variable: str, text: str, match: str) -> None:
+    """Proves that a variable that says something else than it should is an error naming it, and is not cut to fit."""
+    env = {"MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29500", "TAIGA_SECRET": "a cedar"}
+    slurm = {"SLURM_PROCID": "7", "SLURM_NTASKS": "8"} if variable.startswith("SLURM") else {}
+    torchrun = {} if slurm else {"RANK": "1", "WORLD_SIZE": "4"}
+    with pytest.raises(ValueError, match=match) as error:
+        tg.Collective.from_env({**env, **slurm, **torchrun, variable: text})
+    assert "cedar" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("more", "match"),
+    [
+        ({"rank": 2**70}, "`rank`: the number is too large"),
+        ({"rank": -(10**5_000)}, "`rank`: the number is too small"),
+        ({"world": 2**70}, "`world`: the number is too large"),
+        ({"rank": 0.0}, "`rank`: float is not int"),
+        ({"world": np.array([2])}, "`world`: (ndarray is not int|array)"),
+        ({"secret": "\udc80"}, "`secret`: character 0 is a surrogate"),
+        ({"address": "\udc80:1"}, "`address`: character 0 is a surrogate"),
+        ({"job": "a\udc80"}, "`job`: character 1 is a surrogate"),
+        ({"timeout": 10**5_000}, "`timeout`: inf is not a number of seconds"),
+        ({"timeout": np.float32("nan")}, "`timeout`: nan is not a number of seconds"),
+    ],
+)
+def test_what_the_plugin_could_not_read_is_named(more: dict[str, Any], match: str) -> None:
+    """Proves that numbers and texts that Rust has no place for are errors that name the parameter."""
+    with pytest.raises((TypeError, ValueError), match=match):
+        alone(**more)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    """Proves that ranks of MPI's and NumPy's users, and seconds, are taken as Python's."""
+    us = alone(rank=np.int64(1), world=np.int32(2), timeout=np.float32(3))
+    assert (us.rank, us.world, us.timeout) == (1, 2, 3.0)
+    assert [type(value) for value in (us.rank, us.world, us.timeout)] == [int, int, float]
+
+
+def test_what_a_callback_raises_is_that_of_its_rank_alone() -> None:
+    """Proves that another rank says who has ended, in one process too, and the rank itself raises what it was."""
+    frame, address = table(60), f"127.0.0.1:{free_port()}"
+
+    def leave(done: int, _: object) -> None:
+        if done == 2:
+            raise SystemExit(3)
+
+    def ended(rank: int) -> BaseException | None:
+        us = alone(rank=rank, world=2, address=address, timeout=20)
+        callback = leave if rank == 1 else None
+        try:
+            frame[30 * rank : 30 * rank + 30].taiga.fit_gbdt("y", "a", rounds=4, collective=us, callback=callback)
+        except BaseException as error:
+            return error
+        return None
+
+    with ThreadPoolExecutor(2) as threads:
+        told, raised = threads.map(ended, range(2))
+    assert isinstance(told, pl.exceptions.ComputeError)
+    assert "rank 1 has ended: parameter `callback`: it raised SystemExit after round 2: 3" in str(told)
+    assert isinstance(raised, SystemExit)
+    assert raised.code == 3
+
+
 def test_the_secret_stays_out_of_a_query() -> None:
     """An expression's text does not have it."""
     secret = "a very old cedar"

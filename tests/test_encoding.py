@@ -425,3 +425,24 @@ def test_evidence_of_text_is_told_what_it_can_do() -> None:
 def test_a_share_is_asked_for_by_a_boolean() -> None:
     with pytest.raises(TypeError, match="parameter `normalize`: 'no' is not True or False"):
         tg.count_encode("c", normalize="no")  # type: ignore[arg-type]
+
+
+def test_a_group_of_fewer_rows_than_folds_is_null() -> None:
+    """Proves that too few rows for folds are the rows' fault, which `on_error="null"` is about, and that others are
+    encoded as they are alone.
+    """
+    rows = [1, 4, 5, 12]
+    df = pl.DataFrame({"g": [n for n in rows for _ in range(n)]}).with_columns(
+        c=pl.int_range(pl.len()) % 3, y=pl.int_range(pl.len()) % 7 * 1.0
+    )
+
+    def encoded(**more: Any) -> pl.Expr:
+        return tg.target_encode("c", "y", kind="kfold", **more).alias("e")
+
+    with pytest.raises(Compute, match=r"`folds`: 5 are more than the 4 rows \(a fit of 4 rows, whose first `y` is"):
+        df.filter(pl.col("g") == 4).select(encoded())
+    by_group = df.with_columns(encoded(on_error="null").over("g"))
+    for n in rows:
+        alone = df.filter(pl.col("g") == n)
+        expected = [None] * n if n < 5 else alone.select(encoded())["e"].to_list()
+        assert by_group.filter(pl.col("g") == n)["e"].to_list() == expected

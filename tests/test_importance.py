@@ -455,3 +455,106 @@ def test_a_kind_that_there_is_not_is_told_with_those_that_there_are(models: dict
     ):
         with pytest.raises(ValueError, match=f"^importance: kind='foo' is not one of {own}{measured}$"):
             models[name].importance(cast("Any", "foo"))
+
+
+def ranked(data: pl.DataFrame) -> pl.DataFrame:
+    """Grades of documents, and times of events of which some have not happened."""
+    index = pl.int_range(pl.len())
+    return data.with_columns(
+        grade=(pl.col("y").rank() * 4 / (pl.len() + 1)).cast(pl.Int64),
+        query=index // 12,
+        time=pl.col("p") * 3 + index % 5,
+        died=index % 3 > 0,
+        late=pl.when(index % 3 > 0).then(pl.col("p") * 3 + index % 5).otherwise(float("inf")),
+    )
+
+
+TOGETHER: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "lambdarank": ("grade", {"loss": "lambdarank", "group": "query"}, {"group": "query"}),
+    "xendcg": ("grade", {"loss": "xendcg", "group": "query"}, {"group": "query"}),
+    "cox": ("time", {"loss": "cox", "event": "died"}, {"event": "died"}),
+    "aft": ("time", {"loss": "aft", "event": "died"}, {"event": "died"}),
+    "aft of bounds": ("time", {"loss": "aft", "upper": "late"}, {"upper": "late"}),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+@pytest.mark.parametrize("weight", [None, "w"])
+def test_what_is_measured_in_groups_or_by_events_has_importance(
+    name: str, weight: str | None, data: pl.DataFrame
+) -> None:
+    """Proves that shuffled columns are measured as `tg.score` measures them, given the same groups and events, and that
+    the change of the loss is that of all rows together; rows of weight 0 are as if they were not there.
+    """
+    target, fit, roles = TOGETHER[name]
+    data = ranked(data)
+    model = data.taiga.fit_gbdt(target, FEATURES, rounds=6, **fit)
+    if weight is not None:
+        roles = {**roles, "weight": weight}
+    some = data if weight is None else data.filter(pl.col("w") > 0)
+    sign = -1.0 if name in ("lambdarank", "xendcg") else 1.0
+
+    def score(rows: pl.DataFrame) -> float:
+        return cast("float", rows.select(tg.score(model, target, **roles)).item())
+
+    def values(lines: pl.DataFrame) -> dict[str, float]:
+        return {line["feature"]: line["importance"] for line in lines["importance"].item()}
+
+    expected = {}
+    for column in FEATURES:
+        total = 0.0
+        for repeat in range(2):
+            order = pl.Series(shuffled(some.height, 3, repeat), dtype=pl.UInt32)
+            total += sign * (score(some.with_columns(pl.col(column).gather(order))) - score(some))
+        expected[column] = total / 2
+    own = values(data.select(tg.importance(model, target, kind="permutation", repeats=2, seed=3, **roles)))
+    assert own == expected
+    assert by_feature(model.importance("permutation", data, repeats=2, seed=3, **roles)) == expected
+    assert max(own.values()) > 0
+    by_loss = values(data.select(tg.importance(model, target, kind="loss_change", **roles)))
+    assert set(by_loss) == set(FEATURES)
+    assert max(by_loss.values()) > 0
+
+
+def test_the_loss_of_rows_together_by_the_definition(data: pl.DataFrame) -> None:
+    """Proves that Shapley values are taken from the scores of all rows, of which each query is ranked anew."""
+    data = ranked(data)
+    model = data.taiga.fit_gbdt("grade", FEATURES, rounds=6, loss="lambdarank", group="query")
+    raw = model.predict(data, output="raw").to_numpy()
+    shap = model.predict(data, output="shap").struct.unnest()
+
+    def ndcg(scores: Any) -> float:
+        rows = data.with_columns(s=pl.Series(scores))
+        return cast("float", rows.select(tg.metrics.ndcg("grade", "s", group="query")).item())
+
+    lines = data.select(tg.importance(model, "grade", kind="loss_change", group="query"))["importance"].item()
+    for line in lines:
+        expected = ndcg(raw) - ndcg(raw - shap[line["feature"]].to_numpy())
+        assert math.isclose(line["importance"], expected, rel_tol=1e-9, abs_tol=1e-12), line
+
+
+def test_groups_and_events_that_are_missing_or_of_no_use_are_told(data: pl.DataFrame) -> None:
+    """Proves that an error names the role, and that a group of a query has its own value."""
+    data = ranked(data)
+    model = data.taiga.fit_gbdt("time", FEATURES, rounds=3, loss="cox", event="died")
+    for kind in ("permutation", "loss_change"):
+        with pytest.raises(
+            pl.exceptions.ComputeError, match=r"importance: parameter `event`: metric=.cox_nloglik. is of"
+        ):
+            data.select(tg.importance(model, "time", kind=kind))  # type: ignore[arg-type]
+    for role in ("group", "event", "lower", "upper"):
+        roles: dict[str, Any] = {role: "died"}
+        with pytest.raises(ValueError, match=f"{role}= is for kind='permutation' and 'loss_change'"):
+            tg.importance(model, **roles)
+    parts = data.group_by("group", maintain_order=True).agg(
+        tg.importance(model, "time", kind="loss_change", event="died")
+    )
+    for group, found in parts.rows():
+        alone = data.filter(pl.col("group") == group)
+        assert found == alone.select(tg.importance(model, "time", kind="loss_change", event="died")).item().to_list()
+    several = data.taiga.fit_gbdt(pl.struct("time", "grade"), FEATURES, rounds=2)
+    with pytest.raises(
+        pl.exceptions.ComputeError, match=r"importance: kind=.loss_change. shares out the loss of"
+    ) as told:
+        data.select(tg.importance(several, pl.struct("time", "grade"), kind="loss_change"))
+    assert "importance: importance:" not in str(told.value)

@@ -197,7 +197,7 @@ try:
     few.select(tg.fit_gbdt("x", "k", rounds=1_000_000))
 except pl.exceptions.ComputeError as error:
     sum(range(1000)), [str(j) for j in range(1000)]
-    print(str(error).split()[1], *came)
+    print("interrupted" in str(error), *came)
 """
 
 
@@ -207,5 +207,5 @@ def test_a_programs_own_handler_is_called(work: str) -> None:
     """Proves that Ctrl-C ends a fit and comes to the program's handler, which raises nothing."""
     script = [sys.executable, "-c", WAIT_FOR_OUR_HANDLER + WORK + OWN_HANDLER, work]
     run = subprocess.run(script, capture_output=True, text=True, timeout=300)
-    assert run.stdout.split() == ["interrupted", "handler"], run.stderr
+    assert run.stdout.split() == ["True", "handler"], run.stderr
     assert run.returncode == 0, run.stderr

@@ -98,6 +98,46 @@ def test_bytes_and_text_come_back(model: tg.Model, tmp_path: Path) -> None:
     assert model.params["leaf"] == "linear"
 
 
+@pytest.mark.parametrize("policy", ["symmetric", "leafwise"])
+@pytest.mark.parametrize("learning_rate", [0.1, 0.5])
+def test_small_hessians_make_no_large_steps(policy: str, learning_rate: float) -> None:
+    """Proves that a fit of hazards, whose early events have next to no hessian, learns and does not diverge."""
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=800), rng.normal(size=800)
+    risk = 2 * a + a * b
+    hazards = pl.DataFrame({"a": a, "b": b, "t": np.exp(risk) * rng.exponential(size=800), "e": rng.random(800) < 0.7})
+    params: dict[str, Any] = {"event": "e", "loss": "cox", "rounds": 60, "learning_rate": learning_rate}
+    params |= {"policy": policy, "eval_train": True}
+    first, last = ({}, {})
+    for leaf in ("constant", "linear"):
+        model = hazards.taiga.fit_gbdt("t", "a", "b", leaf=leaf, **params)
+        curve = model.history[:, 1]
+        first[leaf], last[leaf] = curve[0], curve[-1]
+        scores = hazards.select(tg.predict(model, output="raw")).to_series()
+        assert scores.abs().max() < 50  # type: ignore[operator]
+    assert last["linear"] < last["constant"] + 0.1 < first["constant"]
+
+
+def test_rows_without_a_column_get_the_number() -> None:
+    """Proves that a column that is the same in all rows of a leaf that have it stays a column of its function."""
+    rng = np.random.default_rng(0)
+    a, i = rng.choice([1.0, 5.0, np.nan], 300), rng.normal(size=300)
+    y = np.where(np.isnan(a), -3 * i, 3 * i) + np.where(a == 5, 20, 0)
+    rows = pl.DataFrame({"a": a, "i": i, "y": y}).with_columns(pl.col("a").fill_nan(None))
+    model = rows.taiga.fit_gbdt("y", "a", "i", leaf="linear", rounds=2, depth=2, learning_rate=0.3)
+    own = model.trees().filter(pl.col("round") == 1, pl.col("coefficients").is_not_null())
+    steps = rows.select(
+        "a",
+        leaf=tg.predict(model, output="leaf").list.get(1).cast(pl.UInt32),
+        step=tg.predict(model, output="raw") - tg.predict(model, output="raw", rounds=1),
+    )
+    found = steps.join(own.with_columns(pl.col("leaf").cast(pl.UInt32)), on="leaf").filter(pl.col("a").is_null())
+    assert found.height > 0
+    assert found["linear_features"].list.contains("a").all()
+    assert found["coefficients"].list.get(0).unique().to_list() == [0.0]
+    assert np.allclose(found["step"], found["value"], rtol=0, atol=1e-9)
+
+
 def test_the_default_is_constant(df: pl.DataFrame) -> None:
     plain = df.taiga.fit_gbdt("y", FEATURES, **PLAIN)
     assert df.taiga.fit_gbdt("y", FEATURES, **PLAIN, leaf="constant").to_bytes() == plain.to_bytes()

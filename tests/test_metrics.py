@@ -236,6 +236,13 @@ def test_a_factor_on_weights_changes_nothing(rows: list[tuple[int, int, float]],
         assert a is None or near(a, b)
 
 
+def test_gains_of_any_grade_are_finite() -> None:
+    """Proves that `ndcg` has a value where `2^grade`, or a sum of such, is beyond f64."""
+    df = pl.DataFrame({"y": [2000.0, 1.0, 0.0], "p": [0.1, 0.2, 0.3], "even": [1023.0] * 3, "q": [1, 1, 1]})
+    assert near(df.select(tg.metrics.ndcg("y", "p", group="q")).item(), 0.5)
+    assert near(df.select(tg.metrics.ndcg("even", "p", group="q")).item(), 1.0)
+
+
 def test_what_can_not_be_measured_is_an_error_that_names_it() -> None:
     """Nulls, NaN, classes that there are not, and parameters."""
     df = table(50, 7)

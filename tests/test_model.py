@@ -146,6 +146,17 @@ def test_early_stopping_keeps_the_best_length(df: pl.DataFrame) -> None:
     assert df.select(tg.predict(plain)).equals(df.select(tg.predict(model)))
 
 
+def test_a_name_in_another_librarys_file_does_not_make_it_ours(df: pl.DataFrame, tmp_path: Path) -> None:
+    """Proves that `Model.load` reads a UBJSON file whatever its features are called."""
+    xgboost = pytest.importorskip("xgboost")
+    names = ["a", '"format": "polars-taiga gbdt"']
+    data = xgboost.DMatrix(df.select("a", "b").to_numpy(), df["y"].to_numpy(), feature_names=names)
+    path = tmp_path / "model.ubj"
+    xgboost.train({"max_depth": 2}, data, 2).save_model(path)
+    assert list(tg.Model.load(path).features) == names
+    assert tg.Model.load(path) == tg.import_model(path)
+
+
 @pytest.mark.parametrize("junk", [b"", b"x", b"\0" * 64, b"PAR1" * 100])
 def test_what_is_no_model(df: pl.DataFrame, junk: bytes) -> None:
     with pytest.raises(ValueError, match="model"):

@@ -177,6 +177,35 @@ def test_frames_take_every_argument_of_predict(df: pl.DataFrame, binary: tg.Mode
     assert_series_equal(own["p"], binary.predict(df, output=["class", "auto"], dtype=pl.Float32, rounds=3).alias("p"))
 
 
+@pytest.mark.parametrize("loss", ["cox", "aft"])
+@pytest.mark.parametrize("metric", [None, "concordance"])
+def test_a_model_of_survival_measures_itself(df: pl.DataFrame, loss: str, metric: str | None) -> None:
+    """Proves that `Model.score` takes what is said of events, and gives what `tg.score` gives."""
+    row = pl.int_range(pl.len())
+    times = df.with_columns(weeks=(pl.col("y") / pl.col("y").std()).exp(), died=row % 3 > 0).with_columns(
+        low=pl.col("weeks") * 0.9, high=pl.when("died").then(pl.col("weeks") * 1.1).otherwise(float("inf"))
+    )
+    said: list[dict[str, str]] = [{"event": "died"}]
+    if loss == "aft":
+        said += [{"lower": "low", "upper": "high"}, {"upper": "high"}]
+    for events in said:
+        model = times.taiga.fit_gbdt("weeks", *FEATURES, loss=loss, rounds=5, **events)  # type: ignore[arg-type]
+        found = model.score(times, metric=metric, **events)  # type: ignore[arg-type]
+        expected = times.select(tg.score(model, "weeks", metric=metric, **events)).item()  # type: ignore[arg-type]
+        assert found == expected
+        assert found == model.score(times.lazy(), "weeks", *FEATURES, metric=metric, **events)  # type: ignore[arg-type]
+    with pytest.raises(pl.exceptions.ComputeError, match="parameter `event`"):
+        model.score(times, metric=metric)
+
+
+def test_models_score_takes_what_score_takes() -> None:
+    """Proves that `Model.score` has every keyword of `tg.score` but the one of queries, and says so."""
+    wanted, own = (inspect.signature(function).parameters for function in (tg.score, tg.Model.score))
+    keywords = {name for name, parameter in wanted.items() if parameter.kind == parameter.KEYWORD_ONLY}
+    assert keywords - set(own) == {"on_error"}
+    assert all(name in (tg.Model.score.__doc__ or "") for name in own if name != "self")
+
+
 def test_completion_sees_every_keyword() -> None:
     """What `inspect` tells of each method is what its function takes."""
     expr, frame = pl.col("x").taiga, pl.DataFrame({"x": [1]}).taiga

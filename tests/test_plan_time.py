@@ -45,6 +45,9 @@ def small(fit: str = "fit_gbdt", **params: Any) -> dict[str, Any]:
     return {"trees" if fit == "fit_forest" else "rounds": 2, **params}
 
 
+CITIES = pl.Enum(["lima", "oslo", "rome"])
+OWN = tg.metric(lambda y, p, city: tg.mean(abs(y - p) * city), name="own")
+
 FITS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
     "gbdt: a list": (lambda: tg.fit_gbdt("y", "a", "list"), "column `list`: its type is list"),
     "gbdt: bytes": (lambda: tg.fit_gbdt("y", "a", "bytes"), "column `bytes`: its type is binary"),
@@ -134,7 +137,59 @@ OTHERS: dict[str, tuple[Callable[[], pl.Expr], str]] = {
     "histogram": (lambda: tg.histogram("city"), "histogram: column `city`: its type is str"),
     "histogram: weights": (lambda: tg.histogram("a", weights="city"), "histogram: column `city`: .*a weight"),
     "histogram2d": (lambda: tg.histogram2d("a", "list"), "histogram2d: column `list`: its type is list"),
+    "rmse: target": (lambda: tg.metrics.rmse("city", "a"), "metrics.rmse: column `city`: its type is str; a target"),
+    "rmse: predicted": (lambda: tg.metrics.rmse("y", "day"), "column `day`: its type is date; a prediction"),
+    "rmse: a struct": (lambda: tg.metrics.rmse("y", "pair"), "column `pair`: it is a struct"),
+    "rmse: weight": (lambda: tg.metrics.rmse("y", "a", weight="city"), "column `city`: its type is str; a weight"),
+    "gamma_deviance": (lambda: tg.metrics.gamma_deviance("y", "city"), "column `city`: its type is str; a prediction"),
+    "auc: target": (lambda: tg.metrics.auc("day", "a"), "metrics.auc: column `day`: its type is date; a target"),
+    "auc: text": (lambda: tg.metrics.auc("city", "a"), "column `city`: its labels are text: say by `positive=`"),
+    "auc: predicted": (lambda: tg.metrics.auc("flag", "city"), 'column `city`: its type is str; "auc" is of prob'),
+    "auc: shares": (lambda: tg.metrics.auc("flag", pl.struct("a", "city")), "`city`: its type is str; a probability"),
+    "auc: positive": (
+        lambda: tg.metrics.auc("b", "a", positive="2"),
+        'column `b`: its type is i64, and `positive` is "2"',
+    ),
+    "auc: a positive of a struct": (
+        lambda: tg.metrics.auc("city", pl.struct("a", "b"), positive="c"),
+        'parameter `positive`: "c" is none of the classes a, b',
+    ),
+    "f1: labels": (lambda: tg.metrics.f1("city", "b"), "column `b`: its type is i64, and the labels of `city` are"),
+    "f1: positive": (
+        lambda: tg.metrics.f1("city", "city", positive=1),
+        "column `city`: its type is str, and `positive`",
+    ),
+    "ndcg: group": (lambda: tg.metrics.ndcg("b", "a", group="a"), "column `a`: its type is f64, which can't say"),
+    "own metric": (lambda: OWN("y", "a"), "column `city`: its type is str; a column that a metric reads"),
+    "fit_folds: groups": (
+        lambda: tg.fit_folds("y", "b", folds="group", fold_by="a"),
+        "fit_folds: column `a`: its type is f64, which can't say which rows are of a group",
+    ),
+    "cross_validate: groups": (
+        lambda: tg.cross_validate("y", "b", folds="group", fold_by="a"),
+        "cross_validate: column `a`: its type is f64, which can't say",
+    ),
+    "search: groups": (
+        lambda: tg.search("y", "b", space={"depth": [1]}, folds="group", fold_by="a"),
+        "search: column `a`: its type is f64, which can't say",
+    ),
+    "fit_folds: folds": (lambda: tg.fit_folds("y", "b", folds=pl.col("list")), "column `list`: .*tells no folds"),
+    "score: a model of a column": (
+        lambda: tg.score("bytes", "day", "a"),
+        "score: column `day`: its type is date; a target",
+    ),
+    "importance: a model of a column": (
+        lambda: tg.importance("bytes", "y", "a", kind="permutation", weight="city"),
+        "importance: column `city`: its type is str; a weight",
+    ),
 }
+
+# In Polars 1 an Enum reaches a plugin as a Categorical, which does not know its labels.
+if POLARS >= (2, 0):
+    OTHERS["auc: a positive of an Enum"] = (
+        lambda: tg.metrics.auc(pl.col("city").cast(CITIES), "a", positive="Rome"),
+        r'parameter `positive`: "Rome" is none of the labels of column `city` \(lima, oslo, rome\)',
+    )
 
 
 @pytest.mark.parametrize("case", [*FITS, *OTHERS])
@@ -196,6 +251,82 @@ def test_predictions_are_checked_when_the_query_is_planned(table: pl.DataFrame, 
     two = lf.with_columns(pl.col("a").cast(pl.String), pl.col("day").cast(pl.String))
     with pytest.raises(Compute, match=r"column `a`: .*; column `day`: "):
         two.select(tg.predict(model)).collect_schema()
+
+
+MEASURED: dict[str, tuple[str, dict[str, Any], str]] = {
+    "a number": ("city", {}, "column `city`: its type is str; a target is a number"),
+    "a weight": ("y", {"weight": "city"}, "column `city`: its type is str; a weight"),
+    "a group": ("y", {"group": "a"}, "column `a`: its type is f64, which can't say"),
+    "an event": ("y", {"event": "city"}, "column `city`: its type is str; `event` is a Boolean"),
+    "a bound": ("y", {"lower": "day"}, "column `day`: its type is date; `lower` is a number"),
+}
+
+
+@pytest.mark.parametrize("case", MEASURED)
+def test_what_a_model_is_measured_against_is_checked_when_the_query_is_planned(table: pl.DataFrame, case: str) -> None:
+    """Proves that types of targets, weights, groups and times are told by `score` and `importance` at planning."""
+    target, roles, message = MEASURED[case]
+    model, lf = table.taiga.fit_gbdt("y", "a", "b", **small()), table.lazy()
+    with pytest.raises(Compute, match=f"score: {message}"):
+        lf.select(tg.score(model, target, **roles)).collect_schema()
+    for kind in ("permutation", "loss_change"):
+        with pytest.raises(Compute, match=f"importance: {message}"):
+            lf.select(tg.importance(model, target, kind=kind, **roles)).collect_schema()
+
+
+def test_labels_and_several_targets_are_checked_when_the_query_is_planned(table: pl.DataFrame) -> None:
+    """Proves that a target is held against the type of the model's own, and that what is right is planned."""
+    lf = table.lazy()
+    for own, wrong, message in [
+        ("city", "b", "column `b`: its type is i64; the model's classes are of type String"),
+        ("flag", "b", "column `b`: its type is i64; the model's classes are of type Boolean"),
+        (pl.struct("y", "b"), "a", "column `a`: its type is f64; the model has 2 targets, in a struct or in lists"),
+        ("words", "a", "column `a`: its type is f64; the model has 7 targets"),
+    ]:
+        model = table.taiga.fit_gbdt(own, "a", "day", **small())  # type: ignore[arg-type]
+        with pytest.raises(Compute, match=message):
+            lf.select(tg.score(model, wrong)).collect_schema()
+        assert lf.select(tg.score(model, own)).collect_schema() == {"score": pl.Float64}  # type: ignore[arg-type]
+        assert table.select(tg.score(model, own)).item() >= 0  # type: ignore[arg-type]
+    text = table.taiga.fit_gbdt("city", "a", **small())
+    for dtype in (pl.Categorical, CITIES):
+        assert lf.select(tg.score(text, pl.col("city").cast(dtype))).collect_schema() == {"score": pl.Float64}
+
+
+def test_columns_without_a_type_are_left_to_the_rows(table: pl.DataFrame) -> None:
+    """Proves that a column of nothing but nulls, as a table of no rows may have, is no fault of the plan."""
+    model = table.taiga.fit_gbdt("y", "a", **small())
+    empty = pl.DataFrame({"y": [], "a": [], "w": []}, schema={"y": pl.Null, "a": pl.Null, "w": pl.Null})
+    assert empty.select(tg.score(model, "y", weight="w", on_error="null")).item() is None
+    assert empty.select(tg.metrics.rmse("y", "a", weight="w", on_error="null")).item() is None
+    assert empty.select(tg.metrics.auc("y", "a", on_error="null")).item() is None
+
+
+def test_a_column_of_nulls_stands_for_any_feature(table: pl.DataFrame) -> None:
+    """Proves that a column of nothing but nulls is one of missing values for any feature, temporal ones too."""
+    day = pl.col("day")
+    kinds = table.with_columns(
+        at=day.cast(pl.Datetime("ms")), since=day - date(2024, 1, 1), time=day.cast(pl.Datetime).dt.time()
+    )
+    features = ["a", "city", "day", "at", "since", "time", "flag"]
+    kinds = kinds.with_columns(pl.when(pl.int_range(pl.len()) % 5 > 0).then(pl.col(features)))
+    model = kinds.taiga.fit_gbdt("y", features, **small(rounds=8))
+    for name in features:
+        typed = kinds.with_columns(pl.lit(None, dtype=kinds.schema[name]).alias(name))
+        untyped = kinds.with_columns(pl.lit(None).alias(name))
+        assert untyped.schema[name] == pl.Null
+        assert untyped.lazy().select(tg.predict(model)).collect_schema() == {"prediction": pl.Float64}
+        assert untyped.select(tg.predict(model)).equals(typed.select(tg.predict(model))), name
+        assert untyped.select(tg.score(model, "y")).equals(typed.select(tg.score(model, "y"))), name
+
+
+def test_a_model_to_go_on_from_may_be_a_column_of_nulls(table: pl.DataFrame) -> None:
+    """Proves that `init_model` of nothing but nulls begins anew, whatever its type."""
+    plain = table.select(tg.fit_gbdt("y", "a", **small()))
+    for none in (pl.lit(None), pl.lit(None, dtype=pl.Binary)):
+        assert table.select(tg.fit_gbdt("y", "a", init_model=none, **small())).equals(plain)
+    column = table.with_columns(before=pl.lit(None))
+    assert column.select(tg.fit_gbdt("y", "a", init_model=pl.col("before"), **small())).equals(plain)
 
 
 def test_given_features_are_checked_the_same_way(table: pl.DataFrame) -> None:
@@ -280,6 +411,9 @@ def test_a_file_is_untouched_when_the_plan_fails(table: pl.DataFrame, tmp_path: 
         (table.with_columns(pl.col("b").alias("city")), tg.encode(encoder)),
         (table, tg.count_encode("a")),
         (table, tg.quantize("city")),
+        (table, tg.score(model, "city")),
+        (table, tg.metrics.rmse("y", "city")),
+        (table, tg.fit_folds("y", "b", folds="group", fold_by="a")),
         *((table, expr()) for expr, _ in FITS.values()),
     ]:
         with pytest.raises(pl.exceptions.PolarsError):

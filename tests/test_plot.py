@@ -438,6 +438,78 @@ def test_calibration_of_a_regression_and_residuals_by_hand(number: tg.Model, peo
     assert {(dot["x"], dot["y"]) for dot in exact if dot["rows"] == 1} <= set(zip(predicted, residual, strict=True))
 
 
+@pytest.fixture(scope="module")
+def several(people: pl.DataFrame) -> tg.Model:
+    """A model of two numbers, with a history."""
+    return people.taiga.fit_gbdt(pl.struct("score", "w"), *FEATURES, rounds=6, depth=3, eval="held")
+
+
+@pytest.mark.parametrize("draw", [plot.residuals, plot.calibration, plot.roc, plot.precision_recall])
+def test_what_is_of_one_number_says_which_targets_a_model_has(
+    several: tg.Model, people: pl.DataFrame, draw: Callable[..., Any]
+) -> None:
+    """Proves that a model of several targets is not taken for one of several quantiles, and is named by all of them."""
+    with pytest.raises(ValueError, match="the model of `score`, `w` predicts several targets, and one is drawn"):
+        draw(several, people)
+    labels = people.with_columns(old=pl.col("w") > 1, tired=pl.col("hours") > 40)
+    of_labels = labels.taiga.fit_gbdt(pl.struct("old", "tired").alias("both"), "hours", rounds=2)
+    with pytest.raises(ValueError, match="the model of `old`, `tired` predicts several targets, and one is drawn"):
+        draw(of_labels, labels)
+
+
+def test_what_is_of_one_number_says_that_a_model_has_quantiles(people: pl.DataFrame) -> None:
+    """Proves that several quantiles are still told."""
+    model = people.taiga.fit_gbdt("score", "hours", rounds=2, loss="quantile", alpha=[0.1, 0.9])
+    with pytest.raises(ValueError, match="the model of `score` predicts several quantiles, and one number is drawn"):
+        plot.residuals(model, people)
+
+
+def test_pictures_of_several_targets_are_called_by_what_is_drawn(several: tg.Model, people: pl.DataFrame) -> None:
+    """Proves that a title names all targets, or the one that is drawn, and not the first one for another."""
+    pictures: list[tuple[Any, str]] = [
+        (plot.importance(several), "Importance of features for score, w"),
+        (plot.history(several), "Held-out rows of score, w"),
+        (plot.tree(several, 1), "Tree 1 of 12 for w"),
+        (plot.shap_summary(several, people), "What moves score, w"),
+        (plot.shap_summary(several, people, label="w"), "What moves w"),
+        (plot.shap_waterfall(several, people, 3, label="w"), "How row 3 comes to its w"),
+        (plot.interactions(several, people, rows=20), "What columns do together for score, w"),
+        (plot.dependence(several, people, "hours", label="w"), "What hours does to w"),
+        (plot.partial_dependence(several, people, "hours", rows=50), "score, w by hours"),
+        (plot.partial_dependence(several, people, "hours", rows=50, label="w"), "w by hours"),
+    ]
+    for picture, title in pictures:
+        assert picture.to_dict()["title"]["text"] == title
+    units = plot.partial_dependence(several, people, "hours", rows=50).to_json()
+    assert "predicted target" in units
+    assert "probability" not in units
+    assert "mean size of its Shapley values, score" not in plot.importance(several, people, kind="shap").to_json()
+    with pytest.raises(ValueError, match="the model of `score`, `w` has no history"):
+        plot.history(people.taiga.fit_gbdt(pl.struct("score", "w"), "hours", rounds=1))
+    many = people.select("hours", pl.concat_list([pl.col("score") * i for i in range(1, 9)]).alias("all"))
+    model = many.taiga.fit_gbdt("all", "hours", rounds=1)
+    with pytest.raises(ValueError, match=r"the model predicts 8 targets, `0`, `1`, .*, and at most 6 are drawn: name"):
+        plot.shap_summary(model, many)
+    assert plot.importance(model).to_dict()["title"]["text"] == "Importance of features for 0, 1, 2, … (8)"
+
+
+def test_a_struct_of_one_target_is_drawn(people: pl.DataFrame) -> None:
+    """Proves that pictures know its field, and those of one number say what the model predicts."""
+    model = people.taiga.fit_gbdt(pl.struct("score"), "hours", "age", rounds=2)
+    pictures: list[tuple[Any, str]] = [
+        (plot.tree(model, 1), "Tree 1 of 2 for score"),
+        (plot.shap_summary(model, people), "What moves score"),
+        (plot.shap_waterfall(model, people, 3), "How row 3 comes to its score"),
+        (plot.interactions(model, people, rows=20), "What columns do together for score"),
+        (plot.dependence(model, people, "hours"), "What hours does to score"),
+        (plot.partial_dependence(model, people, "hours", rows=50), "score by hours"),
+    ]
+    for picture, title in pictures:
+        assert picture.to_dict()["title"]["text"] == title
+    with pytest.raises(ValueError, match="the model of `score` predicts a struct of one target, and one is drawn"):
+        plot.residuals(model, people)
+
+
 def test_targets_that_do_not_fit_are_errors(two: tg.Model, number: tg.Model, people: pl.DataFrame) -> None:
     calls: list[tuple[Callable[[], Any], str]] = [
         (lambda: plot.roc(number, people), "the model of `score` is a regression and has no classes"),

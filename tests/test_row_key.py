@@ -638,3 +638,10 @@ def test_keys_of_any_moment_are_named(shown: str) -> None:
     with pytest.raises(pl.exceptions.ComputeError, match=f"where `t` is {shown}: column `y`"):
         df.with_columns(y=pl.lit(float("inf"))).taiga.fit_gbdt_by("t", "y", "x", rounds=1)
     assert df.select(tg.fit_gbdt("y", "x", rounds=1, row_key="t", on_error="null")).item() is None
+
+
+def test_an_order_of_no_key_names_what_is_missing() -> None:
+    """Proves that a call without a column is told in our words."""
+    for none in ((), ([],)):
+        with pytest.raises(ValueError, match="row_key_order: parameter `row_key`: it names no column"):
+            tg.row_key_order(*none)

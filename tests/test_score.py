@@ -145,3 +145,31 @@ def test_a_metric_of_survival_says_what_measures_classes(df: pl.DataFrame, binar
             model.score(df, metric="brier")
     squares = (binary.predict(df) - df[binary.target].cast(pl.Float64)) ** 2
     assert binary.score(df, metric="rmse") == pytest.approx(squares.mean() ** 0.5, rel=1e-12)
+
+
+def test_one_value_is_that_of_all_rows(weighted: pl.DataFrame) -> None:
+    """Proves that literals for target, weight, group and times are as columns of that value, alone and in groups."""
+    model = weighted.taiga.fit_gbdt("p", FEATURES, rounds=3)
+    spread = weighted.with_columns(two=pl.lit(2.0), one=pl.lit(1), happened=pl.lit(True))
+    pairs = [
+        (tg.score(model, pl.lit(2.0)), tg.score(model, "two")),
+        (tg.score(model, "p", weight=pl.lit(2.0)), tg.score(model, "p", weight="two")),
+        (tg.score(model, pl.lit(2.0), weight="w"), tg.score(model, "two", weight="w")),
+        (tg.score(model, "p", metric="ndcg", group=pl.lit(1)), tg.score(model, "p", metric="ndcg", group="one")),
+        (
+            tg.score(model, "p", metric="concordance", event=pl.lit(True)),
+            tg.score(model, "p", metric="concordance", event="happened"),
+        ),
+    ]
+    for literal, column in pairs:
+        assert spread.select(literal).item() == spread.select(column).item()
+        assert (
+            spread.group_by("group", maintain_order=True)
+            .agg(literal)
+            .equals(spread.group_by("group", maintain_order=True).agg(column))
+        )
+    with pytest.raises(pl.exceptions.ComputeError, match="`w`: it has 2 rows and the target `p` has"):
+        weighted.select(tg.score(model, "p", weight=pl.col("w").head(2)))
+    with pytest.raises(pl.exceptions.ComputeError, match="`group`: it has 2 rows where others have"):
+        weighted.select(tg.score(model, "p", metric="ndcg", group=pl.col("group").head(2)))
+    assert weighted.head(0).select(tg.score(model, pl.lit(2.0), on_error="null")).item() is None

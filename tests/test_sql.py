@@ -329,6 +329,9 @@ ERRORS = [
         "b",
         1,
     ),
+    # Polars tells the names of functions in small letters.
+    ("SELECT id,\n NOPE(a) FROM t", pl.exceptions.SQLInterfaceError, "nope", "NOPE", 2),
+    ("SELECT b AS nope,\n Nope(a) FROM t", pl.exceptions.SQLInterfaceError, "nope", "Nope", 2),
     ("", ValueError, "empty", None, 0),
 ]
 
@@ -388,3 +391,66 @@ def test_names_that_look_like_patterns(name: str, table: pl.DataFrame) -> None:
         "SELECT id, cat_encoded FROM TARGET_ENCODE(TABLE t, 'cat', 'y', STRUCT('NAME' AS weight))",
     ):
         assert run(query.replace("NAME", name), {}, odd).equals(run(query.replace("NAME", "b"), {}, table))
+
+
+def test_options_that_are_dictionaries(table: pl.DataFrame) -> None:
+    """Proves that a STRUCT is a dictionary of the fit's, by column, by label or of what is told."""
+    models: dict[str, Any] = {}
+
+    def fitted(options: str, query: str = "SELECT a, b, flag FROM t") -> tg.Model:
+        run(f"CREATE OR REPLACE MODEL m OPTIONS(target='flag', {options}) AS {query}", models, table)
+        return models["m"]
+
+    by_column = 'rounds=4, monotone=STRUCT(1 AS a, -1 AS "b"), bins=STRUCT(8 AS a), feature_weights=STRUCT(0.5 AS b)'
+    expected = table.taiga.fit_gbdt(
+        "flag", "a", "b", rounds=4, monotone={"a": 1, "b": -1}, bins={"a": 8}, feature_weights={"b": 0.5}
+    )
+    assert fitted(by_column) == expected
+    by_label = fitted('rounds=4, class_weight=STRUCT(3 AS "true")')
+    assert by_label == table.taiga.fit_gbdt("flag", "a", "b", rounds=4, class_weight={True: 3})
+    told = fitted("rounds=2, metadata=STRUCT('x' AS author, 'y' AS \"of what\")")
+    assert told.metadata == {"author": "x", "of what": "y"}
+    with pytest.raises(ValueError, match=r"`monotone`: 2 is not -1, 0 or 1|monotone.*2"):
+        fitted("rounds=2, monotone=STRUCT(2 AS a)")
+    with pytest.raises(ValueError, match="field a stands twice"):
+        fitted("rounds=2, monotone=STRUCT(1 AS a, 1 AS a)")
+
+
+def test_columns_of_a_linear_model() -> None:
+    """Proves that options say which column is which, and that the first list is the indices where they do not."""
+    row = pl.int_range(60)
+    frame = pl.select(two=row % 2 == 0, v=pl.concat_list(row * 0.5), i=pl.concat_list(row % 7), d=row % 5)
+    models: dict[str, Any] = {}
+
+    def fitted(options: str, columns: str = "two, v, i, d") -> tg.Model:
+        query = f"CREATE OR REPLACE MODEL m OPTIONS(model_type='sparse_lr', target='two'{options}) AS SELECT {columns}"
+        run(query + " FROM t", models, frame)
+        return models["m"]
+
+    expected = frame.taiga.fit_sparse_lr("two", "i", "v", dense="d")
+    assert fitted(", indices='i', values='v'") == expected
+    assert fitted(", indices='i', dense='d'") == expected
+    assert fitted("", "two, i, v, d") == expected
+    assert fitted(", indices='i'", "two, i, d") == frame.taiga.fit_sparse_lr("two", "i", dense="d")
+    with pytest.raises(ValueError, match="indices names no column to learn from: `nope`"):
+        fitted(", indices='nope'")
+    with pytest.raises(ValueError, match="`v`, `i`, `j` are more than that"):
+        fitted("", "two, v, i, i AS j")
+
+
+def test_a_model_to_begin_with(table: pl.DataFrame) -> None:
+    """Proves that `init_model` is a name of `models=`."""
+    models: dict[str, Any] = {"m": table.taiga.fit_gbdt("flag", "a", "b", rounds=3)}
+    query = "CREATE MODEL n OPTIONS(target='flag', rounds=6, init_model='m') AS SELECT a, b, flag FROM t"
+    run(query, models, table)
+    assert models["n"] == table.taiga.fit_gbdt("flag", "a", "b", rounds=6, init_model=models["m"])
+    with pytest.raises(ValueError, match="there is no model `mm`; did you mean `m`"):
+        run(query.replace("'m'", "'mm'").replace("MODEL n", "MODEL o"), models, table)
+
+
+def test_a_linear_model_has_no_importance_of_splits() -> None:
+    """Proves that the error is in words of SQL, and says what there is."""
+    frame = pl.DataFrame({"two": [True, False] * 30, "d": range(60)})
+    models = {"m": frame.taiga.fit_sparse_lr("two", dense="d")}
+    with pytest.raises(ValueError, match=r"a linear model has no trees.*ML\.WEIGHTS"):
+        tg.sql("SELECT * FROM ML.FEATURE_IMPORTANCE(MODEL m)", models=models)

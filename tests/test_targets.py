@@ -282,6 +282,11 @@ def test_what_is_wrong_is_told(several: pl.DataFrame) -> None:
     )
     assert "item 1 is null in row 3" in fault(nothing, "t")
     assert "is for one target" in fault(several, TARGETS, loss="lambdarank", group="group")
+    quantiles = fault(several, TARGETS, loss="quantile", alpha=[0.1, 0.9])
+    assert "`alpha`" in quantiles
+    assert "one quantile each" in quantiles
+    assert "a loss of your own is for one target" in fault(several, TARGETS, loss=tg.loss(lambda y, f: (y - f) ** 2))
+    assert "several targets have no classes to weigh" in fault(several, TARGETS, class_weight="balanced")
     assert "monotone" in fault(several, TARGETS, monotone={"a": 1})
     assert "huber_delta" in fault(several, TARGETS, loss="huber")
     assert "several labels a row" in fault(several, "y", loss="multilabel")

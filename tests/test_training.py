@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import polars_taiga as tg
 import pytest
+from polars_taiga import _callback
 
 FEATURES = ("a", "b", "c", "d")
 WAYS: list[dict[str, Any]] = [
@@ -166,6 +167,71 @@ def test_an_exception_ends_the_fit_and_comes_back(df: pl.DataFrame) -> None:
         df.select(tg.fit_gbdt("y", *FEATURES, callback=fail))
     with pytest.raises(TypeError, match="parameter `callback`: int is no function"):
         tg.fit_gbdt("y", *FEATURES, callback=3)  # type: ignore[arg-type]
+
+
+class MuteError(Exception):
+    """One whose text can't be had."""
+
+    def __str__(self) -> str:
+        """Fail."""
+        msg = "no text"
+        raise RuntimeError(msg)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (ValueError("ouch\0nul"), r"ValueError after round 2: ouch\\0nul"),
+        (ValueError("\udc80"), r"ValueError after round 2: \\udc80"),
+        (ValueError("a\n\nThis error occurred in the following expression: b"), "ValueError after round 2: a"),
+        (ValueError(), "ValueError after round 2: "),
+        (MuteError(), r"MuteError after round 2: its text can't be had \(RuntimeError\)"),
+        (SystemExit(3), "SystemExit after round 2: 3"),
+        (KeyboardInterrupt(), "KeyboardInterrupt after round 2: "),
+    ],
+)
+def test_whatever_a_callback_raises_comes_back(df: pl.DataFrame, error: BaseException, told: str) -> None:
+    """Proves that exceptions of any text come back as themselves, and those that are to end the process too."""
+
+    def fail(done: int, _: object) -> None:
+        if done == 2:
+            raise error
+
+    with pytest.raises(type(error)) as caught:
+        df.taiga.fit_gbdt("y", *FEATURES, rounds=4, callback=fail)
+    assert caught.value is error
+    with pytest.raises(pl.exceptions.ComputeError, match=f"parameter `callback`: it raised {told}"):
+        df.select(tg.fit_gbdt("y", *FEATURES, rounds=4, callback=fail))
+
+
+def test_the_exception_of_a_query_within_a_callback_comes_back(df: pl.DataFrame) -> None:
+    """Proves that Polars' plan in an exception's text does not hide whose exception it is."""
+    inner, seen = df.taiga.fit_gbdt("y", "a", rounds=1), list[Exception]()
+
+    def query(*_: object) -> None:
+        try:
+            df.select(tg.predict(inner, pl.col("a").cast(pl.String)))
+        except pl.exceptions.PolarsError as error:
+            seen.append(error)
+            raise
+
+    with pytest.raises(pl.exceptions.PolarsError) as caught:
+        df.taiga.fit_gbdt("y", *FEATURES, rounds=4, callback=query)
+    assert caught.value is seen[0]
+
+
+def test_of_exceptions_that_begin_alike_each_fit_gets_its_own() -> None:
+    """Proves that an exception whose text begins another one's is not taken for it where fits end side by side."""
+    long, short = ValueError("no more than that"), ValueError("no more")
+
+    def failing(error: ValueError) -> int:
+        def fail(*_: object) -> None:
+            raise error
+
+        return _callback.register(fail)
+
+    told = [_callback.call(failing(error), 1, [])[1] for error in (long, short)]
+    assert [_callback.raised(f"fit_gbdt: parameter `callback`: {text}") for text in told] == [long, short]
 
 
 def test_queries_within_callbacks_do_not_wait_for_ever() -> None:

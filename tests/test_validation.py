@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.model_selection import GroupKFold, TimeSeriesSplit
 
 FEATURES = ("a", "b", "c", "d")
 FEW = {"rounds": 12, "learning_rate": 0.3}
+OWN = tg.metric(lambda y, p: tg.mean(abs(y - p)), name="off")
 
 
 @pytest.fixture(scope="module")
@@ -419,3 +421,52 @@ def test_what_is_no_column_of_folds_is_told() -> None:
         tg.cross_validate("y", "x", models="no")  # type: ignore[arg-type]
     with pytest.raises(pl.exceptions.SchemaError, match="can't say which rows are of a group"):
         df.taiga.cross_validate("y", "x", rounds=1, folds="group", fold_by=pl.col("y"))
+
+
+FAULTS: dict[str, tuple[Callable[..., pl.Expr], dict[str, Any], str]] = {
+    "one fold": (tg.fit_folds, {"folds": "same"}, "column `same`: it is the same in all rows that are in a fold"),
+    "no fold": (tg.cross_val_predict, {"folds": "none"}, "column `none`: it is null in all rows: none is in a fold"),
+    "one fold, measured": (tg.cross_validate, {"folds": "same"}, "column `same`: it is the same in all rows"),
+    "no fold, searched": (tg.search, {"folds": "none", "space": {"depth": [1, 2]}}, "column `none`: it is null in all"),
+    "no such class": (tg.fit_gbdt, {"class_weight": {"p": 2.0}}, "`class_weight`: the target has no class `p`"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_what_rows_of_a_group_lack_is_their_fault(name: str, df: pl.DataFrame) -> None:
+    """Proves that groups with one fold or none, or without a class that has a weight, are null under
+    `on_error="null"`, and that the others are what they are alone.
+    """
+    function, how, text = FAULTS[name]
+    index = pl.int_range(pl.len())
+    data = df.head(400).with_columns(
+        g=index % 4,
+        label=pl.when((index % 4 == 1) | (index % 8 > 3)).then(pl.lit("q")).otherwise(pl.lit("p")),
+        same=pl.when(index % 4 == 1).then(7).otherwise(index // 4 % 3),
+        none=pl.when(index % 4 != 1).then(index // 4 % 3),
+    )
+    data = data.with_columns(label=pl.when((index % 4 == 1) & (index % 8 > 3)).then(pl.lit("r")).otherwise("label"))
+    call: dict[str, Any] = {"rounds": 2, **how}
+
+    def fit(**more: Any) -> pl.Expr:
+        return function("label", *FEATURES, **call, **more).alias("fit")
+
+    with pytest.raises(pl.exceptions.ComputeError, match=text):
+        data.filter(pl.col("g") == 1).select(fit())
+    groups = data.group_by("g", maintain_order=True).agg(fit(on_error="null"))
+    for g, found in groups.rows():
+        alone = data.filter(pl.col("g") == g)
+        if g != 1:
+            assert found == alone.group_by("g").agg(fit()).rows()[0][1]
+        elif isinstance(found, list):
+            assert set(map(str, found)) <= {"None", str({"fold": None, "model": None})}
+        else:
+            assert found is None
+
+
+def test_a_metric_that_is_named_twice_is_told_once(df: pl.DataFrame) -> None:
+    """Proves that one fault is one line, whichever metrics there are."""
+    for metric in (["rmse", "rmse"], [OWN, "mae", OWN]):
+        with pytest.raises(ValueError, match="named twice") as told:
+            tg.cross_validate("y", *FEATURES, metric=metric)
+        assert str(told.value).count("named twice") == 1

@@ -21,11 +21,13 @@ struct LinearColumn {  // shared with the host
     uint32_t unused;
 };
 
-// A leaf, by the number that its rows have: its columns and its sums among those of all leaves, and its number in the tree.
+// A leaf, by the number that its rows have: its columns and its sums among those of all leaves, its number in the tree, and what is added to the
+// hessian of each row that counts.
 struct LinearLeafColumns {  // shared with the host
     uint32_t first, columns;
     uint32_t sums;
     uint32_t leaf;
+    double added;
 };
 
 __device__ __forceinline__ double linear_value(const void* values, bool single, uint64_t row) {
@@ -129,8 +131,9 @@ extern "C" __global__ void __launch_bounds__(256) tree_linear_sums(const __grid_
                 const uint32_t next = __ffs(count) - 1;
                 count &= count - 1;
                 const uint32_t own_leaf = __shfl_sync(~0u, leaf, next);
-                const double gradient = static_cast<double>(__shfl_sync(~0u, g, next)), hessian = static_cast<double>(__shfl_sync(~0u, h, next));
                 const LinearLeafColumns own = s.leaves[own_leaf];
+                const double gradient = static_cast<double>(__shfl_sync(~0u, g, next));
+                const double hessian = static_cast<double>(__shfl_sync(~0u, h, next)) + own.added;
                 const uint32_t k = own.columns;
                 if (k == 0) continue;
                 double x = 0.0;

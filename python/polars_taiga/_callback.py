@@ -13,7 +13,7 @@ ends the fit.
 """
 
 _FUNCTIONS: dict[int, Callback] = {}
-_RAISED: deque[tuple[str, Exception]] = deque(maxlen=16)
+_RAISED: deque[tuple[str, BaseException]] = deque(maxlen=16)
 _LOCK = threading.Lock()
 
 
@@ -41,12 +41,35 @@ def call(number: int, done: int, measured: list[tuple[str | None, str, float]]) 
         return True, "the function is not in this process: a query that goes to another one has none"
     try:
         return bool(function(done, {curve_name(rows, metric): value for rows, metric, value in measured})), None
-    except Exception as error:
-        text = f"it raised {type(error).__name__} after round {done}: {error}"
-        _RAISED.append((text, error))
+    # `SystemExit` and `KeyboardInterrupt` too: they are to come back as themselves, as others are.
+    except BaseException as error:
+        text = _told(f"it raised {type(error).__name__} after round {done}: {_said(error)}")
+        # Of a query's error Polars has the plan behind a blank line, and what lies behind the first one is not kept.
+        _RAISED.append((text.partition("\n\n")[0], error))
         return True, text
 
 
-def raised(text: str) -> Exception | None:
-    """The exception of a function that an error's text is about."""
-    return next((error for own, error in reversed(_RAISED) if f"parameter `callback`: {own}" in text), None)
+def _said(error: BaseException) -> str:
+    """What an exception says, which a class of its own may fail to."""
+    try:
+        return str(error)
+    except Exception as failed:
+        return f"its text can't be had ({type(failed).__name__})"
+
+
+def _told(text: str) -> str:
+    """A text as it comes back in the plugin's error: in UTF-8, which surrogates are not in, and without a NUL."""
+    return text.encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+
+
+def raised(text: str) -> BaseException | None:
+    """The exception of a function that an error's text is about: of several the one that said most, the last of these.
+
+    None where it ended another rank's fit: this one's error says so.
+    """
+    before, _, said = text.partition("parameter `callback`: ")
+    if before.endswith(" has ended: "):
+        return None
+    # Of a copy: other fits' functions raise meanwhile.
+    found = [(own, error) for own, error in reversed(list(_RAISED)) if said.startswith(own)]
+    return max(found, key=lambda one: len(one[0]), default=(None, None))[1]

@@ -24,17 +24,21 @@ def by_value(both: pl.Expr, function: Callable[[bytes, pl.DataFrame], pl.Series]
     """
 
     def called(column: pl.Series) -> pl.Series:
-        frame = column.struct.unnest().with_row_index("__row")
-        parts = []
-        for value in frame["value"].unique().to_list():
-            if value is not None:
-                own = frame.filter(pl.col("value") == value)
-                parts.append(own.select("__row").with_columns(function(value, own).alias("out").cast(dtype)))
-        if not parts:
+        frame = column.struct.unnest()
+        # One pass, however many values there are.
+        places = pl.DataFrame([frame["value"], pl.Series("row", range(len(column)), dtype=pl.UInt32)])
+        places = places.drop_nulls("value").group_by("value", maintain_order=True).agg("row")
+        if places.height == 0:
             return pl.Series(column.name, [None] * len(column), dtype=dtype)
-        if len(parts) == 1 and parts[0].height == len(column):
-            return parts[0]["out"].alias(column.name)
+        parts = []
+        for value, rows in zip(places["value"], places["row"], strict=True):
+            own = frame if len(rows) == len(column) else frame[rows]
+            parts.append(function(value, own).alias(column.name).cast(dtype))
         found = pl.concat(parts)
-        return frame.select("__row").join(found, on="__row", how="left").sort("__row")["out"].alias(column.name)
+        # Each row's place in what was found; of a row whose value is null there is none.
+        at = pl.DataFrame([places["row"].explode(), pl.Series("at", range(len(found)), dtype=pl.UInt32)])
+        order = pl.DataFrame({"row": range(len(column))}, schema={"row": pl.UInt32})
+        out: pl.Series = found.gather(order.join(at, on="row", how="left").sort("row")["at"])
+        return out
 
     return both.map_batches(called, return_dtype=dtype, is_elementwise=True)

@@ -190,7 +190,27 @@ def part(role: str, columns: IntoColumns, *, mark: bool = False) -> pl.Expr:
     if not exprs:
         msg = f"parameter `{role}`: it names no column"
         raise ValueError(msg)
-    return pl.struct(marked(exprs) if mark else exprs).alias(f"__taiga_{role}")
+    # Targets are known by their names.
+    own = marked(exprs) if mark else exprs if role == "target" else _told_apart(exprs)
+    return pl.struct(own).alias(f"__taiga_{role}")
+
+
+def _told_apart(exprs: list[pl.Expr]) -> list[pl.Expr]:
+    """The expressions, those under names of their own that have the name of one before them: place tells columns of a
+    role apart, and a struct's fields have names.
+    """
+    seen, out = set(_plugin.names_of(exprs)), []
+    known: set[str] = set()
+    for i, expr in enumerate(exprs):
+        name = _plugin.name_of(expr)
+        if name in known:
+            own = next(text for k in range(i, i + len(seen) + 1) if (text := f"{name} ({k})") not in seen)
+            seen.add(own)
+            out.append(expr.alias(own))
+        else:
+            out.append(expr)
+        known.update([] if name is None else [name])
+    return out
 
 
 def each(function: str, role: str, *columns: object) -> pl.Expr:
@@ -279,6 +299,9 @@ def call(
         problems.found.append((True, f"parameter `progress`: {progress!r} is not True, False or None"))
     with problems.collect():
         checked_on_error(on_error)
+    if on_error == "constant" and training is not None and training.collective is not None:
+        told = 'parameter `on_error`: "constant" is not fitted over several processes: "raise" and "null" are'
+        problems.found.append((False, told))
     text = None
     with problems.collect():
         text = metadata_json(metadata)
@@ -363,7 +386,11 @@ class Training:
         if model is None:
             return []
         if isinstance(model, bytes | bytearray | memoryview):
-            model = Model(bytes(model))
+            try:
+                model = Model(bytes(model))
+            except ValueError as error:
+                msg = f"parameter `init_model`: {str(error).removeprefix('model: ')}"
+                raise ValueError(msg) from None
         if isinstance(model, Model):
             return [model._literal()]
         if isinstance(model, str | pl.Expr):

@@ -43,8 +43,10 @@ class Selected:
             # What is wrong with a number is told of the feature that has it.
             by_feature = parameter in ("feature_weights", "bins") and isinstance(out.get(parameter), Mapping)
             if by_feature or _selects(out.get(parameter)):
+                # A value at fault is left out of what the engine checks, which would tell of it again.
+                given, out[parameter] = out[parameter], None
                 with problems.collect():
-                    out[parameter] = way(parameter, out[parameter])
+                    out[parameter] = way(parameter, given)
         return out
 
     def parts(self) -> list[pl.Expr]:

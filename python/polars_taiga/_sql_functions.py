@@ -224,6 +224,9 @@ def _weights(call: Arguments) -> pl.LazyFrame:
 def _feature_importance(call: Arguments) -> pl.LazyFrame:
     model = call.model()
     call.options()
+    if model.learner == "sparse_lr":
+        msg = "a linear model has no trees, whose splits these are: ML.WEIGHTS has its coefficients"
+        raise ValueError(msg)
     kinds = {"weight": "split", "gain": "gain", "cover": "cover"}
     of_kind = {f"importance_{name}": model.importance(kind)["importance"] for name, kind in kinds.items()}  # type: ignore[arg-type]
     return pl.DataFrame({"feature": list(model.features), **of_kind}).lazy()

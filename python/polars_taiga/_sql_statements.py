@@ -103,9 +103,11 @@ class _Catalog:
         said = message.split("; valid columns")[0]
         # Early versions of Polars say no more than the name.
         for word in [*re.findall(r"[\"'`]([^\"'`]+)[\"'`]", said), said.split("\n")[0]]:
-            for i in range(first, last):
-                if self.text.tokens[i].text == word:
-                    return self.text.pointed(message, *self.text.at(i))
+            tokens = [(i, self.text.tokens[i].text) for i in range(first, last)]
+            # A function is told of in small letters, however it is written; before a column of its name it counts.
+            called = [i for i, t in tokens if t.lower() == word.lower() and self.text.is_at(i + 1, "(")]
+            if places := [*(called if "function" in said else []), *(i for i, t in tokens if t == word), *called]:
+                return self.text.pointed(message, *self.text.at(places[0]))
         return self.text.pointed(message, *self.text.at(first, last - 1))
 
     def _rewritten(self, first: int, last: int, known: dict[str, str]) -> str:
@@ -341,10 +343,11 @@ class _Catalog:
         if of_classes is not None and "loss" not in values and "criterion" not in values:
             values.update(_objective(frame, target, fit, of_classes))
         call: Callable[..., pl.Expr] = fit
+        if isinstance(before := values.get("init_model"), str):
+            values["init_model"] = self._model(before, options["init_model"].first, options["init_model"].last)
         if fit is fit_sparse_lr:
-            lists = [n for n in features if isinstance(frame.collect_schema()[n], pl.List)]
-            values["dense"] = [n for n in features if n not in lists] or None
-            features = lists
+            self._divide(frame, features, values, options, first, last)
+            features = []
         try:
             with _plugin.errors():
                 found: bytes = frame.select(call(target, *features, **values)).collect().item()
@@ -354,6 +357,34 @@ class _Catalog:
             span = (named[0].first, named[0].last) if len(named) == 1 else (first, last)
             raise type(error)(text.pointed(str(error), *text.at(*span))) from None
         return Model(found)
+
+    def _divide(
+        self,
+        frame: pl.LazyFrame,
+        features: list[str],
+        values: dict[str, Any],
+        options: dict[str, Argument],
+        first: int,
+        last: int,
+    ) -> None:
+        """Put the features of a linear model into `values`, as its indices, their values and dense columns."""
+        schema = frame.collect_schema()
+        for role in ("indices", "values", "dense"):
+            for name in map(str, _as_list(values.get(role)) if values.get(role) is not None else []):
+                if name not in features:
+                    at = options[role]
+                    raise self.text.error(f"{role} names no column to learn from: `{name}`", at.first, at.last)
+        named = [str(values[role]) for role in ("indices", "values") if values.get(role) is not None]
+        dense = [str(n) for n in _as_list(values.get("dense")) if values.get("dense") is not None]
+        rest = [n for n in features if n not in named and n not in dense]
+        lists = [n for n in rest if isinstance(schema[n], pl.List | pl.Array)]
+        free = [role for role in ("indices", "values") if values.get(role) is None]
+        if len(lists) > len(free):
+            columns = ", ".join(f"`{n}`" for n in lists)
+            msg = f"a linear model has one column of lists, and one of their values: {columns} are more than that"
+            raise self.text.error(msg, first, last)
+        values.update(zip(free, lists, strict=False))
+        values["dense"] = [n for n in features if n not in named and n not in lists] or None
 
     def _target(self, options: dict[str, Argument], names: list[str], first: int, last: int) -> str:
         """The column to learn, by any of the options that name it; else `label`, as in BigQuery."""

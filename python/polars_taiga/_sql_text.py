@@ -147,12 +147,14 @@ class Text:
         raise self.error("this parenthesis is not closed", opened)
 
     def value(self, i: int) -> tuple[Any, int]:
-        """A literal, a list of them, or a name as its text; and the place behind it."""
+        """A literal, a list, a STRUCT (as a dictionary), or a name as its text; and the place behind it."""
         token = self.tokens[i] if i < len(self.tokens) else None
         if token is None or token.says(")", ","):
             raise self.error(f"expected a value{self._instead(i)}", i)
         if token.says("ARRAY") and self.is_at(i + 1, "["):
             return self.value(i + 1)
+        if token.says("STRUCT") and self.is_at(i + 1, "("):
+            return self._struct(i + 1)
         if token.says("["):
             return self._list(i + 1)
         if token.says("-", "+") and i + 1 < len(self.tokens) and self.tokens[i + 1].kind == "NUMBER":
@@ -166,6 +168,20 @@ class Text:
         if token.kind == "STRING" or token.is_name:
             return token.text, i + 1
         raise self.error(f"expected a value, not {token.text!r}", i)
+
+    def _struct(self, opening: int) -> tuple[dict[str, Any], int]:
+        """The values of `(value AS name, …)` by their names; `opening`: its parenthesis."""
+        closing, i = self.closing(opening), opening + 1
+        values: dict[str, Any] = {}
+        while i < closing:
+            value, i = self.value(i)
+            at = self.expect(i, "AS")
+            name, i = self.name(at, "a field")
+            if name in values:
+                raise self.error(f"field {name} stands twice", at)
+            values[name] = value
+            i = self.expect(i, ",", ")") if i < closing else i
+        return values, closing + 1
 
     def _list(self, i: int) -> tuple[list[Any], int]:
         """The values of a list, from behind its bracket on."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import polars as pl
@@ -28,6 +29,7 @@ def fit_calibration(
     *,
     method: CalibrationMethod = "isotonic",
     weight: IntoColumn | None = None,
+    on_error: Literal["raise", "null"] = "raise",
 ) -> pl.Expr:
     """Fit the curve from predicted probabilities to those that were seen: one Binary value, for `tg.calibrate`.
 
@@ -38,7 +40,7 @@ def fit_calibration(
     Parameters
     ----------
     target
-        Two classes: Boolean, or the numbers 0 and 1.
+        Two classes: Boolean, or the numbers 0 and 1. A number between says how much of the row is of the second one.
     predicted
         The probability of the second one.
     method
@@ -50,14 +52,20 @@ def fit_calibration(
         `"beta"`
             A logistic curve of `log(p)` and `-log(1 - p)`, three numbers, which can leave them as they are [3]_.
     weight
-        What each row counts for: finite and not negative.
+        What each row counts for: finite and not negative, of any size. A factor common to all of them changes nothing
+        (a last digit, where it is no power of two) but Platt's targets, which are of how much there is of both classes.
+        Rows of weight 0 count for nothing, and are checked all the same.
+    on_error
+        What becomes of the rows of a query that have no curve: `"raise"` (default), or `"null"`, which makes the
+        calibration null, and so what `calibrate` makes of it.
 
     Raises
     ------
     TypeError, ValueError
-        For no column and a method that there is not.
+        For no column, and a method or an `on_error` that there is not.
     polars.exceptions.ComputeError
-        For no rows, nulls, NaN, targets and probabilities outside of 0 to 1, weights that are none, one class alone.
+        For a column of another type than numbers; unless `on_error` says otherwise for no rows, nulls, NaN, targets and
+        probabilities outside of 0 to 1, weights that are none, one class alone.
 
     References
     ----------
@@ -77,20 +85,30 @@ def fit_calibration(
     if method not in get_args(CalibrationMethod):
         msg = f"parameter `method`: {method!r} is not one of {', '.join(map(repr, get_args(CalibrationMethod)))}"
         raise ValueError(msg)
+    null = _fit.checked_on_error(on_error, ("raise", "null")) == "null"
     y, p = _plugin.as_expr(target, "the target"), _plugin.as_expr(predicted, "`predicted`")
-    y = y.map_batches(_truths_of(_plugin.name_of(y)), return_dtype=pl.Float64, is_elementwise=True)
+    y = y.map_batches(_truths_of(_plugin.name_of(y), null=null), return_dtype=pl.Float64, is_elementwise=True)
     p = _plugin.numbers(p, "fit_calibration", "a probability")
     w = None
     if weight is not None:
         w = _plugin.numbers(_plugin.as_expr(weight, "`weight`"), "fit_calibration", "a weight")
     # They read the same columns, and say what is wrong with them.
-    checked = [_measured(y, p, w), _of_two_classes(y, w)]
+    checked = [_measured(y, p, w, on_error), _of_two_classes(y, w, null=null)]
     read = [y, p, pl.lit(1.0) if w is None else w]
-    return one_value([*read, *checked], lambda s: _fitted(s[0], s[1], s[2], method), pl.Binary).alias("calibration")
+
+    def fitted(columns: list[pl.Series]) -> bytes | None:
+        measured, of_two = columns[3], columns[4]
+        if measured.null_count() > 0 or not of_two.all():
+            return None
+        return _fitted(columns[0], columns[1], columns[2], method)
+
+    return one_value([*read, *checked], fitted, pl.Binary).alias("calibration")
 
 
-def _truths_of(name: str | None) -> Callable[[pl.Series], pl.Series]:
-    """A function that reads a target: how much of each row is of the second class."""
+def _truths_of(name: str | None, *, null: bool) -> Callable[[pl.Series], pl.Series]:
+    """A function that reads a target: how much of each row is of the second class; with `null` null where it is none
+    of two.
+    """
 
     def truths(column: pl.Series) -> pl.Series:
         at = f"fit_calibration: column `{name or column.name}`"
@@ -98,39 +116,45 @@ def _truths_of(name: str | None) -> Callable[[pl.Series], pl.Series]:
             msg = f"{at}: its type is {column.dtype}; a target is a Boolean, or the numbers 0 and 1: compare it with "
             msg += "the label whose probability is predicted"
             raise pl.exceptions.ComputeError(msg)
-        truths: pl.Series = column.cast(pl.Float64)
-        wrong = truths.filter(truths.is_not_nan() & ((truths < 0) | (truths > 1)))
+        # By a name that Polars' methods of a Series don't read as a pattern.
+        truths: pl.Series = column.alias("y").cast(pl.Float64)
+        of_none = truths.is_not_nan() & ((truths < 0) | (truths > 1))
+        if null:
+            return truths.set(of_none.fill_null(False), None).alias(column.name)
+        wrong = truths.filter(of_none)
         if len(wrong) > 0:
             msg = f"{at}: it is {wrong[0]}, which is none of two classes: they are a Boolean, or the numbers 0 and 1"
             raise pl.exceptions.ComputeError(msg)
-        return truths
+        return truths.alias(column.name)
 
     return truths
 
 
-def _measured(y: pl.Expr, p: pl.Expr, w: pl.Expr | None) -> pl.Expr:
-    """The log loss, whose errors are about the rows: under the name of what the user called."""
+def _measured(y: pl.Expr, p: pl.Expr, w: pl.Expr | None, on_error: str) -> pl.Expr:
+    """The log loss, whose errors (under `on_error="null"` null) are about the rows: in the name of what was called."""
     roles = {"target": y, "predicted": p, "weight": w}
     parts = [_fit.part(role, column) for role, column in roles.items() if column is not None]
-    kwargs = {"function": "fit_calibration", "metric": '"logloss"', "positive": None, "on_error": "raise"}
+    kwargs = {"function": "fit_calibration", "metric": '"logloss"', "positive": None, "on_error": on_error}
     return _plugin.scalar("metric", [pl.struct(parts)], kwargs)
 
 
-def _of_two_classes(y: pl.Expr, w: pl.Expr | None) -> pl.Expr:
-    """True, or an error where all rows that weigh something are of one class."""
+def _of_two_classes(y: pl.Expr, w: pl.Expr | None, *, null: bool) -> pl.Expr:
+    """True, or an error where all rows that weigh something are of one class; with `null` False there."""
     name = _plugin.name_of(y)
     counts = pl.lit(True) if w is None else w > 0
     both = pl.struct(((y < 1) & counts).any().alias("first"), ((y > 0) & counts).any().alias("second"))
 
     def called(column: pl.Series) -> pl.Series:
+        good = []
         for found in column.to_list():
             # Of no rows, and of weights of zero, there is something else to say.
-            if found is not None and found["first"] != found["second"]:
+            good.append(found is None or found["first"] == found["second"])
+            if not good[-1] and not null:
                 only = "second" if found["second"] else "first"
                 msg = f"fit_calibration: column `{name or 'target'}`: all rows are of one class, the {only}, which "
                 msg += "is no curve's"
                 raise pl.exceptions.ComputeError(msg)
-        return pl.Series(column.name, [True] * len(column), dtype=pl.Boolean)
+        return pl.Series(column.name, good, dtype=pl.Boolean)
 
     return both.map_batches(called, return_dtype=pl.Boolean, is_elementwise=True)
 
@@ -170,12 +194,26 @@ def calibrate(calibration: bytes | pl.Expr | str, predicted: IntoColumn) -> pl.E
         _parsed(bytes(calibration))
         curve = pl.lit(bytes(calibration), dtype=pl.Binary)
     else:
-        curve = _plugin.as_expr(calibration, "the calibration")
-    # The name is that of the struct's first field.
-    both = pl.struct(p, curve.alias("value")) if not _named_value(p) else pl.struct(p.alias("p"), curve.alias("value"))
-    out = by_value(both, _applied, pl.Float64)
+        curve = _curves(_plugin.as_expr(calibration, "the calibration"))
     name = p.meta.output_name(raise_if_undetermined=False)
+    # Where the name is not known, it is that of the struct's first field.
+    out = by_value(pl.struct(p if name is None else p.alias("p"), curve.alias("value")), _applied, pl.Float64)
     return out if name is None else out.alias(name)
+
+
+def _curves(curve: pl.Expr) -> pl.Expr:
+    """A column of curves, an error where it is of another type than these."""
+    name = _plugin.name_of(curve)
+
+    def called(column: pl.Series) -> pl.Series:
+        if column.dtype not in (pl.Binary, pl.Null):
+            msg = f"calibrate: column `{name or column.name}`: its type is {column.dtype}; a calibration is Binary, as "
+            msg += "tg.fit_calibration gives it"
+            raise pl.exceptions.ComputeError(msg)
+        curves: pl.Series = column.cast(pl.Binary)
+        return curves
+
+    return curve.map_batches(called, return_dtype=pl.Binary, is_elementwise=True)
 
 
 def _probabilities(p: pl.Expr) -> pl.Expr:
@@ -183,7 +221,9 @@ def _probabilities(p: pl.Expr) -> pl.Expr:
     name = _plugin.name_of(p)
 
     def called(column: pl.Series) -> pl.Series:
-        wrong = column.filter(column.is_not_nan() & ((column < 0) | (column > 1)))
+        # By a name that Polars' methods of a Series don't read as a pattern.
+        found = column.alias("p")
+        wrong = found.filter(found.is_not_nan() & ((found < 0) | (found > 1)))
         if len(wrong) > 0:
             msg = f"calibrate: column `{name or column.name}`: it is {wrong[0]}: a probability is between 0 and 1"
             raise pl.exceptions.ComputeError(msg)
@@ -193,15 +233,12 @@ def _probabilities(p: pl.Expr) -> pl.Expr:
     return numbers.map_batches(called, return_dtype=pl.Float64, is_elementwise=True)
 
 
-def _named_value(p: pl.Expr) -> bool:
-    return p.meta.output_name(raise_if_undetermined=False) == "value"
-
-
 def _fitted(y: pl.Series, p: pl.Series, w: pl.Series, method: str) -> bytes:
     """The curve as JSON, sealed; of a literal one value is all rows'."""
     rows = max(len(y), len(p), len(w))
     y, p, w = (s if len(s) == rows else s.new_from_index(0, rows) for s in (y, p, w))
     frame = pl.DataFrame([y.alias("y"), p.alias("p"), w.alias("w")]).filter(pl.col("w") > 0)
+    frame, exponent = _of_even_weights(frame)
     # By distinct probability; the order of rows plays no part, since sums are exact.
     points = [
         (p, math.fsum(w), math.fsum(a * b for a, b in zip(w, y, strict=True)))
@@ -212,11 +249,33 @@ def _fitted(y: pl.Series, p: pl.Series, w: pl.Series, method: str) -> bytes:
     if method == "isotonic":
         found["p"], found["value"] = _isotonic(points)
     else:
-        found["coefficients"] = _logistic(points, method, positive, total - positive)
+        targets = _platts_targets(positive, total - positive, exponent) if method == "platt" else (1.0, 0.0)
+        found["coefficients"] = _logistic(points, method, targets)
     return _plugin.sealed(_KIND, json.dumps(found).encode())
 
 
 _KIND = b"CC"
+
+
+def _of_even_weights(frame: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The rows with weights by a power of two such that the largest is about 1, and its exponent: so no sum and no
+    product of weights leaves what a float holds. A weight too small for that counts as the least that is not.
+    """
+    largest = frame["w"].max()
+    exponent = math.frexp(largest)[1] - 1 if isinstance(largest, float) else 0
+    # In two steps: the power itself may be none that a float holds.
+    half = -exponent // 2
+    even = pl.col("w") * 2.0**half * 2.0 ** (-exponent - half)
+    return frame.with_columns(w=pl.max_horizontal(even, pl.lit(sys.float_info.min))), exponent
+
+
+def _platts_targets(positive: float, negative: float, exponent: int) -> tuple[float, float]:
+    """The probabilities that stand for the second class and for the first, by sums that are of `2^exponent` each."""
+    if exponent > 0:
+        one = math.ldexp(1.0, -exponent)
+    else:
+        one, positive, negative = 1.0, math.ldexp(positive, exponent), math.ldexp(negative, exponent)
+    return (positive + one) / (positive + 2 * one), one / (negative + 2 * one)
 
 
 def _isotonic(points: list[tuple[float, float, float]]) -> tuple[list[float], list[float]]:
@@ -224,7 +283,8 @@ def _isotonic(points: list[tuple[float, float, float]]) -> tuple[list[float], li
     blocks: list[list[float]] = []  # first and last p, weight, sum
     for p, weight, total in points:
         blocks.append([p, p, weight, total])
-        while len(blocks) > 1 and blocks[-2][3] * blocks[-1][2] >= blocks[-1][3] * blocks[-2][2]:
+        # Heights are compared, not products, which of small weights are 0.
+        while len(blocks) > 1 and blocks[-2][3] / blocks[-2][2] >= blocks[-1][3] / blocks[-1][2]:
             _, last, more, add = blocks.pop()
             blocks[-1] = [blocks[-1][0], last, blocks[-1][2] + more, blocks[-1][3] + add]
     at: list[float] = []
@@ -246,11 +306,13 @@ def _terms(p: float, method: str) -> list[float]:
     return [low + high, 1.0] if method == "platt" else [low, high, 1.0]
 
 
-def _logistic(points: list[tuple[float, float, float]], method: str, positive: float, negative: float) -> list[float]:
-    """The likeliest coefficients, by Newton's method; those of beta are not negative."""
-    if method == "platt":
-        yes, no = (positive + 1) / (positive + 2), 1 / (negative + 2)
-        points = [(p, w, s * yes + (w - s) * no) for p, w, s in points]
+def _logistic(points: list[tuple[float, float, float]], method: str, targets: tuple[float, float]) -> list[float]:
+    """The likeliest coefficients, by Newton's method; those of beta are not negative.
+
+    `targets` is what stands for the second class and for the first.
+    """
+    yes, no = targets
+    points = [(p, w, s * yes + (w - s) * no) for p, w, s in points]
     terms = [_terms(p, method) for p, _, _ in points]
     free = list(range(len(terms[0])))
     coefficients = _newton(terms, points, free)
@@ -331,9 +393,6 @@ def _solved(matrix: list[list[float]], right: list[float]) -> list[float]:
 
 def _parsed(value: bytes) -> dict[str, Any]:
     """A curve, every part of it checked."""
-    if not isinstance(value, bytes):
-        msg = f"calibrate: a calibration is bytes, not {type(value).__name__}"  # type: ignore[unreachable]
-        raise ValueError(msg)
     try:
         payload = _plugin.unsealed(_KIND, value)
     except ValueError as error:
@@ -362,7 +421,7 @@ def _applied(value: bytes, frame: pl.DataFrame) -> pl.Series:
     """The curve at the first field of a struct that is not the curve."""
     curve = _parsed(value)
     name = next(column for column in frame.columns if column not in ("value", "__row"))
-    p = frame.select(p=pl.col(name))
+    p = frame[name].alias("p").to_frame()
     column = pl.col("p")
     if curve["method"] == "isotonic":
         at, values = (pl.Series(curve[part], dtype=pl.Float64) for part in ("p", "value"))

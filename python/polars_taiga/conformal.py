@@ -6,21 +6,25 @@ import json
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, get_args
 
 import polars as pl
+import polars.selectors as cs
 
 from polars_taiga import _fit, _plugin
 from polars_taiga._elementwise import by_value, one_value
 from polars_taiga._signature import shows
 from polars_taiga.device import first
-from polars_taiga.gbdt import GbdtParams, fit_gbdt
+from polars_taiga.gbdt import GbdtParams, Loss, fit_gbdt
+from polars_taiga.loss import CustomLoss
 from polars_taiga.model import Model
 from polars_taiga.predict import predict
 from polars_taiga.row_key import row_key_order
 from polars_taiga.validation import fit_folds
 
 if TYPE_CHECKING:
+    from polars_taiga._fit import OnError
     from polars_taiga._plugin import IntoColumn, IntoColumns
 
 __all__ = ["conformal", "interval"]
@@ -34,6 +38,25 @@ _TARGET, _FOLD, _MODEL = "__taiga_target", "__taiga_fold", "__taiga_model"
 # Of these an interval is made by the number itself, which a column does not tell before it is read.
 _NEED_ALPHA = ("cqr", "cv+")
 _DEFAULT_ALPHA = 0.1
+# Why no interval is put around what a loss predicts.
+_NO_NUMBER = {
+    "gaussian": "predicts a mean and a variance",
+    **dict.fromkeys(("multiclass", "ova", "multilabel"), "predicts probabilities of several labels"),
+    **dict.fromkeys(("lambdarank", "pairwise", "xendcg", "yetirank"), "ranks rows by scores that are on no scale"),
+    "cox": "predicts hazards, and the target is a time",
+    "aft": "is of times that may be censored",
+}
+# Losses of classes, and those of them that predict each class's probability, of two labels too.
+_OF_CLASSES = ("auto", "logloss", "focal", "multiclass", "ova")
+_OF_SEVERAL = ("multiclass", "ova")
+_ARGUMENT = "it is an argument of `fit_gbdt`"
+_BASELINE = f"predictions don't know it, and intervals are made of these; {_ARGUMENT}"
+_CENSORED = f"of a censored time it is not known how far off a prediction is, which intervals are made of; {_ARGUMENT}"
+# Arguments of `fit_gbdt`, and others' names of them, that intervals are not made by.
+_OF_OTHER_FITS = {
+    **dict.fromkeys(("baseline", "base_margin", "init_score"), _BASELINE),
+    **dict.fromkeys(("event", "lower", "upper"), _CENSORED),
+}
 
 
 class _SharedParams(TypedDict, total=False):
@@ -58,6 +81,7 @@ class ConformalParams(_SharedParams, total=False):
     alpha: float
     calibration: float | IntoColumn
     weight: IntoColumn | None
+    on_error: OnError
 
 
 @shows(GbdtParams)
@@ -71,6 +95,7 @@ def conformal(
     by: IntoColumn | None = None,
     classes: Sequence[object] | pl.Enum | None = None,
     weight: IntoColumn | None = None,
+    on_error: OnError = "raise",
     **params: Any,
 ) -> pl.Expr:
     """Fit boosted trees and what their intervals need: one struct, for `tg.interval`.
@@ -84,7 +109,8 @@ def conformal(
     Parameters
     ----------
     target, features, weight
-        As in `fit_gbdt`; `features` are named. `weight` weighs in the fit; rows of weight 0 do not calibrate.
+        As in `fit_gbdt`; `features` are named. `weight` weighs in the fit; rows of weight 0 do not calibrate (their
+        target is checked all the same).
     alpha
         The share of rows that may be missed, between 0 and 1.
     method
@@ -102,24 +128,36 @@ def conformal(
             Sets of classes: those that are likely enough. The smallest on average [5]_.
     calibration
         Which rows calibrate and are not fitted: their share (drawn by `seed`, and beside `row_key` from the set of the
-        keys), or a Boolean column without nulls; with Polars 1 in `group_by().agg()` a column. Not of `"cv+"`.
+        keys; among all rows, those of weight 0 too), or a Boolean column without nulls; with Polars 1 in
+        `group_by().agg()` a column. `"cv+"` does not read it.
     folds
-        Of `"cv+"`: how many.
+        How many `"cv+"` has; the others do not read it.
     by
         A column of groups, each of which is calibrated by itself (Mondrian [6]_): the share holds in each of them, for
         one model. (`group_by().agg(tg.conformal(…))` gives each its own model.) Not of `"cv+"`.
     classes
-        Of `"aps"` and `"lac"`: the labels of the target, or its type if that is an Enum.
+        Of `"aps"` and `"lac"`, which need them: the labels of the target, or its type if that is an Enum.
+    on_error
+        What becomes of the rows of a query that can't be fitted or don't calibrate: `"raise"` (default), or `"null"`,
+        which makes the conformal null, and so what `interval` makes of it. `"constant"` (not of `"cv+"`) fits as in
+        `fit_gbdt`, and makes null what is still no conformal: no row calibrates, none is left to fit, or a label of
+        three or more has no row. (Keys that are null or occur twice are always an error where rows are drawn by them.)
     params
-        Those of `fit_gbdt`. `"cqr"` sets `loss` and its `alpha`.
+        Those of `fit_gbdt` but for `baseline`, which predictions don't know, and `event`, `lower` and `upper`: how far
+        off a prediction is of a censored time nobody knows. `"cqr"` sets `loss` and its `alpha`. `"split"` and `"cv+"`
+        take losses that predict a number on the target's scale: neither `"gaussian"`, `"multiclass"`, `"ova"` and
+        `"multilabel"`, nor those of ranking and survival. `"aps"` and `"lac"` take `"logloss"` and `"focal"` of two
+        labels, `"multiclass"` and `"ova"` of more.
 
     Raises
     ------
     TypeError, ValueError
-        For a parameter of another type, out of its range, or of another method; and as `fit_gbdt`.
+        For a parameter of another type or out of its range; for `by`, `classes` and a `loss` that the method does not
+        have; and as `fit_gbdt`.
     polars.exceptions.ComputeError
-        As `fit_gbdt`; for a target that is null, NaN or none of `classes` in rows that calibrate, a target of another
-        type than numbers by `"split"`, `"cv+"` and `"cqr"`, and where no row calibrates or none is left to fit.
+        As `fit_gbdt`; for a target of another type than numbers by `"split"`, `"cv+"` and `"cqr"`; unless `on_error`
+        says otherwise for a target that is null or NaN, or none of `classes`, and where no row calibrates or none is
+        left to fit.
 
     References
     ----------
@@ -162,7 +200,14 @@ def conformal(
             msg = 'parameter `loss`: method="cqr" fits quantiles, so it has no other loss'
             raise ValueError(msg)
     with problems.collect():
+        _check_loss_of_method(method, label, own.get("loss"))
+    with problems.collect():
         _check_loss_of_numbers(label, own.get("loss"))
+    for name, why in _OF_OTHER_FITS.items():
+        if own.pop(name, None) is not None:
+            problems.found.append((True, f"conformal: there is no parameter `{name}`: {why}"))
+    with problems.collect():
+        _fit.checked_on_error(on_error, ("raise", "null") if method == "cv+" else get_args(_fit.OnError))
     y = pl.lit(0.0)
     with problems.collect():
         y = _plugin.as_expr(target, "the target")
@@ -179,47 +224,60 @@ def conformal(
     problems.raise_found()
 
     # A row of weight 0 is as if it were not there: those that calibrate are not fitted.
-    counts = None if heavy is None else _plugin.numbers(heavy, "conformal", "a weight") > 0
-    mask = _checked(mask, y, counts, group, method, label)
-    used = mask if counts is None else mask & counts
+    numbers = None if heavy is None else _plugin.numbers(heavy, "conformal", "a weight")
+    counts = None if numbers is None else numbers > 0
+    mask = _checked(mask, y, counts, group, method, label, null=on_error == "null")
+    # A row at fault is null here, whatever it weighs.
+    used = mask if counts is None else mask & (counts | mask.is_null())
     device = first(own.get("device", "auto"))
     if method == "cv+":
+        own["on_error"] = on_error
         return _cv_plus_fit(target, y, features, folds, alpha, heavy, used, own, device)
-    kept = pl.when(mask).then(0.0).otherwise(1.0 if heavy is None else heavy)
-    some = [_some_of_both(mask, counts)]
+    # Rows at fault, which make it null, are not fitted either.
+    left_out = mask.fill_null(True) if on_error == "null" else mask
+    if numbers is None:
+        kept = pl.when(left_out).then(0.0).otherwise(1.0)
+    else:
+        # What is wrong with a weight the fit says, of rows that calibrate too.
+        kept = pl.when(left_out & (numbers >= 0) & (numbers < math.inf)).then(0.0).otherwise(numbers)
+    some = [_some_of_both(mask, counts)] if on_error == "raise" else []
     # Read by the fit, which would say less; Polars 1 has no names in groups for what both go into.
-    if not pl.__version__.startswith("1."):
+    if some and not pl.__version__.startswith("1."):
         kept *= some.pop()
     if method == "cqr":
         own |= {"loss": "quantile", "alpha": _levels(alpha)}
     if method in _SETS and len(label) == 2:
         own["positive"] = label[1]
+        # A third label is a fault of the rows, and not of this parameter.
+        target = pl.when(mask.is_not_null()).then(y) if on_error == "null" else target
     # What the fit says of a weight is about the column that was given.
     name = "calibration" if heavy is None else _plugin.name_of(heavy) or "weight"
-    model = fit_gbdt(target, *features, weight=kept.alias(name), **own)
+    model = fit_gbdt(target, *features, weight=kept.alias(name), on_error=on_error, **own)
+    if method in _SETS:
+        model = _of_all_labels(model, label, null=on_error != "raise")
     columns = pl.struct(_plugin.as_exprs(features, "a feature"))
 
     # In one step, so that the model is fitted once: Polars may fit one that stands twice in an expression twice.
-    def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
-        fitted = bytes(inputs[0][0])
-        if method in _SETS:
-            _check_classes(fitted, label)
+    def calibrated(inputs: list[pl.Series]) -> dict[str, object] | None:
         frame = inputs[1].struct.unnest()
-        predicted = predict(fitted, *frame.columns, device=device)
+        fitted, held = inputs[0][0], _long(inputs[3], frame.height)
+        if fitted is None or (on_error != "raise" and not _calibrate(held)):
+            return None
+        predicted = predict(fitted, cs.by_name(*frame.columns), device=device)
         rows = frame.with_columns(_long(inputs[2], frame.height).alias(_TARGET))
         if method in _SETS:
             scores = _class_scores(predicted, label, method)
             score = pl.coalesce(pl.when(pl.col(_TARGET) == pl.lit(c)).then(scores[i]) for i, c in enumerate(label))
         elif method == "cqr":
-            low, high = _quantiles(predicted, alpha)
+            low, high = _quantiles(predicted)
             score = pl.max_horizontal(low - pl.col(_TARGET), pl.col(_TARGET) - high)
         else:
             score = (predicted - pl.col(_TARGET)).abs()
-        held = _long(inputs[3], frame.height)
         kept_scores = rows.select(score.alias("score")).to_series().filter(held)
         if group is None:
             return {"model": fitted, "offset": _rank_value(kept_scores, alpha), **made}
-        groups = _long(inputs[4], frame.height).filter(held)
+        # By a name that Polars' methods of a Series don't read as a pattern.
+        groups = _long(inputs[4], frame.height).alias("group").filter(held)
         return {"model": fitted, "offsets": _group_offsets(groups, kept_scores, alpha), **made}
 
     made = _made(method, alpha, label)
@@ -241,7 +299,8 @@ def interval(
     """Predict an interval for each row, or a set of classes, by what `tg.conformal` gave. Elementwise, so it streams.
 
     A struct of `lower` and `upper` (Float64; infinite where too few rows calibrated for `alpha`), or a list of labels
-    in their own order, which may be empty. Null where the conformal is. The expression's name is `interval`.
+    in their own order, which may be empty; of the type that Polars gives to `classes`: whole numbers are Int64, the
+    labels of an Enum String. Null where the conformal is. The expression's name is `interval`.
 
     Parameters
     ----------
@@ -316,21 +375,20 @@ def interval(
         scores = _class_scores(
             predict(part["model"], *features, dtype=_own_dtype(part["model"], label), device=device), label, method
         )
-        # A set of everything where nothing calibrated.
-        held = [pl.when(score <= offset).then(pl.lit(one)) for score, one in zip(scores, label, strict=True)]
-        sets = pl.concat_list(held).list.drop_nulls()
-        return pl.when(scores[0].is_not_null() & offset.is_not_null()).then(sets).alias("interval")
+        return _sets(scores, offset, label).alias("interval")
     if method == "cqr":
         dtype = None if isinstance(part["model"], bytes) else _quantile_dtype(alpha)
-        low, high = _quantiles(predict(part["model"], *features, dtype=dtype, device=device), alpha)
+        low, high = _quantiles(predict(part["model"], *features, dtype=dtype, device=device))
         # Moved towards each other they may cross: then the interval is the point between.
         middle, cross = (low + high) / 2, offset < -(high - low) / 2
-        return pl.struct(
-            lower=pl.when(cross).then(middle).otherwise(low - offset),
-            upper=pl.when(cross).then(middle).otherwise(high + offset),
-        ).alias("interval")
-    predicted_one = predict(part["model"], *features, device=device)
-    return pl.struct(lower=predicted_one - offset, upper=predicted_one + offset).alias("interval")
+        lower = pl.when(cross).then(middle).otherwise(low - offset)
+        upper = pl.when(cross).then(middle).otherwise(high + offset)
+    else:
+        predicted_one = predict(part["model"], *features, device=device)
+        lower, upper = predicted_one - offset, predicted_one + offset
+    both = pl.struct(lower=lower, upper=upper)
+    # A struct of nulls is none that is null.
+    return (both if isinstance(conformal, Mapping) else pl.when(offset.is_not_null()).then(both)).alias("interval")
 
 
 def _check_alpha(alpha: object) -> None:
@@ -359,7 +417,7 @@ def _check_of_method(method: str, by: object, classes: list[object], given: bool
     if method == "cv+" and by is not None:
         msg = 'parameter `by`: not of method="cv+", whose rows share the models of all folds; "split" and "cqr" have it'
         raise ValueError(msg)
-    if method in _SETS and (len(classes) < 2 or len(set(map(_fit.label, classes))) < len(classes)):
+    if method in _SETS and (len(classes) < 2 or len(set(map(_text, classes))) < len(classes)):
         msg = f"parameter `classes`: method={method!r} needs the labels of the target, two or more, each once"
         raise ValueError(msg)
     if method not in _SETS and given:
@@ -367,9 +425,28 @@ def _check_of_method(method: str, by: object, classes: list[object], given: bool
         raise ValueError(msg)
 
 
+def _check_loss_of_method(method: str, label: list[object], loss: object) -> None:
+    """Raise for a loss whose predictions this method can't hold; which losses there are the fit knows."""
+    if isinstance(loss, CustomLoss):
+        name, loss = "a loss of one's own", ""
+    elif isinstance(loss, str) and loss in get_args(Loss):
+        name = repr(loss)
+    else:
+        return
+    if method in _SETS and loss not in _OF_CLASSES:
+        msg = f"parameter `loss`: {name} has no probabilities of classes, which method={method!r} makes sets of"
+        raise ValueError(msg)
+    if method in _SETS and len(label) == 2 and loss in _OF_SEVERAL:
+        msg = f'parameter `loss`: {name} is for three labels or more here; of two it is "logloss" or "focal"'
+        raise ValueError(msg)
+    if method in ("split", "cv+") and loss in _NO_NUMBER:
+        msg = f"parameter `loss`: {name} {_NO_NUMBER[loss]}, which no interval is put around"
+        raise ValueError(msg)
+
+
 def _check_loss_of_numbers(label: list[object], loss: object) -> None:
     """Raise for labels that the fit takes for numbers."""
-    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in label)
+    numbers = all(isinstance(one, int | float | Decimal) and not isinstance(one, bool) for one in label)
     if label and numbers and loss in (None, "auto"):
         own = "logloss" if len(label) == 2 else "multiclass"
         msg = f'parameter `classes`: numbers are labels under loss="{own}": give it too, or cast the target to text'
@@ -408,7 +485,7 @@ def _calibrates(calibration: object, y: pl.Expr, seed: int, row_key: IntoColumns
         place = row_key_order(row_key).cast(pl.UInt64) + 1
     number = place + pl.lit(seed % 2**31 * 2**32, dtype=pl.UInt64)
     drawn = number.map_batches(_mixed, return_dtype=pl.UInt64, is_elementwise=True)
-    return drawn.rank("ordinal") <= (y.len() * calibration).ceil()
+    return (drawn.rank("ordinal") <= (y.len() * calibration).ceil()).alias("calibration")
 
 
 def _checked(
@@ -418,8 +495,13 @@ def _checked(
     group: pl.Expr | None,
     method: str,
     label: list[Any],
+    *,
+    null: bool,
 ) -> pl.Expr:
-    """Which rows calibrate, once what they hold is known to be right; the fit reads it, so nothing else fails first."""
+    """Which rows calibrate, once what they hold is known to be right; the fit reads it, so nothing else fails first.
+
+    With `null` rows at fault are not an error but null. Types are an error always.
+    """
     parts = {"mask": mask, "y": y, "counts": counts, "group": group}
     names = {part: None if expr is None else _plugin.name_of(expr) for part, expr in parts.items()}
 
@@ -430,49 +512,76 @@ def _checked(
             at = f"parameter `calibration`: column `{names['mask'] or 'calibration'}`"
             msg = f"conformal: {at}: its type is {mask.dtype}, and it is a share or a Boolean column"
             raise pl.exceptions.ComputeError(msg)
-        if mask.null_count() > 0:
+        if mask.null_count() > 0 and not null:
             at = f"parameter `calibration`: column `{names['mask'] or 'calibration'}`"
             msg = f"conformal: {at}: it is null in {mask.null_count()} of {len(mask)} rows, and says which calibrate"
             raise pl.exceptions.ComputeError(msg)
-        used = mask & frame["counts"].fill_null(False) if counts is not None else mask
+        weighs = None if counts is None else frame["counts"].fill_null(False)
+        used = mask if weighs is None else mask & weighs
         at = f"conformal: column `{names['y'] or 'target'}`"
         if method not in _SETS and not (y.dtype.is_numeric() or y.dtype in (pl.Boolean, pl.Null)):
             msg = f"{at}: its type is {y.dtype}; the target of method={method!r} is a number: cast it first, or have "
             msg += 'sets of classes by method="aps" or "lac"'
             raise pl.exceptions.ComputeError(msg)
-        held = y.filter(used)
-        if held.null_count() > 0 or (held.dtype.is_float() and held.is_nan().any()):
+        missing = (y.is_null() | y.is_nan()) if y.dtype.is_float() else y.is_null()
+        wrong = missing & used
+        if wrong.any() and not null:
             msg = f"{at}: in rows that calibrate it is null or NaN, which a target can't be; leave those rows out first"
             raise pl.exceptions.ComputeError(msg)
         if method in _SETS:
-            known = y if counts is None else y.filter(frame["counts"])
+            # Of two labels the fit is told which is the second, and looks at those of rows that weigh nothing too.
+            weighs = None if len(label) == 2 else weighs
+            known = y if weighs is None else y.filter(weighs)
             others = [one for one in known.drop_nulls().unique().to_list() if one not in label]
-            if others:
+            if others and null:
+                strange = pl.Series([one is not None and one not in label for one in y.to_list()], dtype=pl.Boolean)
+                wrong |= strange if weighs is None else strange & weighs
+            elif others:
                 msg = f"{at}: it is {others[0]!r} in some row, which is none of `classes`"
                 raise pl.exceptions.ComputeError(msg)
         if group is not None:
             _as_text(frame["group"], "conformal", names["group"] or "by")
-        return mask.alias(column.name)
+        return mask.set(wrong.fill_null(False), None).alias(column.name) if null else mask.alias(column.name)
 
     both = pl.struct(expr.alias(part) for part, expr in parts.items() if expr is not None)
     return both.map_batches(called, return_dtype=pl.Boolean, is_elementwise=True)
 
 
-def _check_classes(model: bytes, label: list[Any]) -> None:
-    """Raise where no fitted row is of a class."""
+def _of_all_labels(model: pl.Expr, label: list[Any], *, null: bool) -> pl.Expr:
+    """The model, or an error where no fitted row is of a label; with `null` null there."""
+
+    def called(column: pl.Series) -> pl.Series:
+        models: list[bytes | None] = column.to_list()
+        for i, one in enumerate(models):
+            missing = [] if one is None else _no_row_of(one, label)
+            if missing and not null:
+                msg = f"conformal: parameter `classes`: of the rows that are fitted none is of {missing[0]!r}"
+                raise pl.exceptions.ComputeError(msg)
+            models[i] = None if missing else one
+        return pl.Series(column.name, models, dtype=pl.Binary)
+
+    return model.map_batches(called, return_dtype=pl.Binary, is_elementwise=True)
+
+
+def _no_row_of(model: bytes, label: list[Any]) -> list[Any]:
+    """Those labels of which no fitted row is."""
     classes = Model(model).classes
     if classes is None:
         msg = "conformal: parameter `classes`: the target is fitted as numbers, not classes, by this `loss`"
         raise pl.exceptions.ComputeError(msg)
-    known = {_fit.label(one) for one in classes}
-    if missing := [one for one in label if _fit.label(one) not in known]:
-        msg = f"conformal: parameter `classes`: of the rows that are fitted none is of {missing[0]!r}"
-        raise pl.exceptions.ComputeError(msg)
+    known = {_text(one) for one in classes}
+    return [one for one in label if _text(one) not in known]
+
+
+def _calibrate(held: pl.Series) -> bool:
+    """Whether rows calibrate, and none is at fault."""
+    return held.null_count() == 0 and bool(held.any())
 
 
 def _some_of_both(mask: pl.Expr, counts: pl.Expr | None) -> pl.Expr:
     """1.0, or an error where no row calibrates or none is left to fit."""
-    held = mask if counts is None else pl.when(counts).then(mask).otherwise(None)
+    # Not a branch of `when`: there Polars may compute the mask of some rows alone, with null in the others.
+    held = mask if counts is None else mask.filter(counts)
 
     def called(column: pl.Series) -> pl.Series:
         # Of no rows, and of weights of zero, it is null, and the fit says what is wrong.
@@ -504,7 +613,7 @@ def _mixed(bits: pl.Series) -> pl.Series:
 def _rank(count: int, alpha: float) -> int:
     """Which of `count` scores in their order is the offset, from 1 on; beyond `count` where there are too few."""
     # Rounded first: 1 - alpha has an error of its own.
-    return math.ceil(round((count + 1) * (1 - alpha), 9))
+    return max(math.ceil(round((count + 1) * (1 - alpha), 9)), 1)
 
 
 def _rank_value(scores: pl.Series, alpha: float) -> float:
@@ -526,8 +635,29 @@ def _group_offsets(group: pl.Series, score: pl.Series, alpha: float) -> bytes:
     return _plugin.sealed(_OFFSETS, json.dumps({"type": _type_of(group), "offsets": pairs}).encode())
 
 
+# The days since 1970 that have a text, and in what parts a Datetime counts them.
+_FIRST_DAY, _LAST_DAY = -96_465_292, 95_026_236
+_PARTS_OF_A_DAY = {"ms": 86_400 * 10**3, "us": 86_400 * 10**6, "ns": 86_400 * 10**9}
+
+
+def _check_calendar(group: pl.Series, function: str, name: str) -> None:
+    """Raise for dates that have no text, which Polars would panic of."""
+    if group.dtype == pl.Date:
+        days = group.to_physical()
+    elif isinstance(group.dtype, pl.Datetime):
+        days = group.to_physical() // _PARTS_OF_A_DAY[group.dtype.time_unit]
+    else:
+        return
+    beyond = int(((days < _FIRST_DAY) | (days > _LAST_DAY)).sum())
+    if beyond > 0:
+        msg = f"{function}: parameter `by`: column `{name}`: it is beyond the calendar, years -262143 to 262142, in "
+        msg += f"{beyond} of {len(group)} rows"
+        raise pl.exceptions.ComputeError(msg)
+
+
 def _as_text(group: pl.Series, function: str, name: str) -> pl.Series:
     """Groups as text, by which they are told apart."""
+    _check_calendar(group, function, name)
     if group.dtype.is_float():
         # -0.0 is 0.0, as Polars groups them.
         group = group.set(group.fill_null(1.0) == 0.0, 0.0)
@@ -601,12 +731,18 @@ def _quantile_dtype(alpha: float) -> pl.Struct:
     return pl.Struct({str(level): pl.Float64 for level in _levels(alpha)})
 
 
-def _quantiles(predicted: pl.Expr, alpha: float) -> list[pl.Expr]:
-    return [predicted.struct.field(str(level)) for level in _levels(alpha)]
+def _quantiles(predicted: pl.Expr) -> tuple[pl.Expr, pl.Expr]:
+    """The lower and the upper one, by their place: their names are numbers as a model writes them."""
+    return predicted.struct[0], predicted.struct[1]
 
 
 def _class_dtype(classes: list[object]) -> Any:
-    return None if len(classes) == 2 else pl.Struct({_fit.label(one): pl.Float64 for one in classes})
+    return None if len(classes) == 2 else pl.Struct({_text(one): pl.Float64 for one in classes})
+
+
+def _text(label: object) -> str:
+    """A label as a model writes it; a Decimal without the zeros that its type may add."""
+    return format(label.normalize(), "f") if isinstance(label, Decimal) else _fit.label(label)
 
 
 def _own_dtype(model: object, classes: list[object]) -> Any:
@@ -615,7 +751,7 @@ def _own_dtype(model: object, classes: list[object]) -> Any:
 
 def _class_scores(predicted: pl.Expr, classes: list[object], method: str) -> list[pl.Expr]:
     """How unlikely each class would be, by row."""
-    names = [_fit.label(one) for one in classes]
+    names = [_text(one) for one in classes]
 
     # By number: Polars may read a label as a pattern of names.
     numbers = [str(i) for i in range(len(names))]
@@ -634,6 +770,25 @@ def _class_scores(predicted: pl.Expr, classes: list[object], method: str) -> lis
     dtype = pl.Struct(dict.fromkeys(numbers, pl.Float64))
     made = predicted.map_batches(scores, return_dtype=dtype, is_elementwise=True)
     return [made.struct.field(number) for number in numbers]
+
+
+def _sets(scores: list[pl.Expr], offset: pl.Expr, label: list[Any]) -> pl.Expr:
+    """The labels whose score is not above the offset, in their order; all of them where nothing calibrated.
+
+    In one function: of a `when` whose branches are literals the streaming engine of Polars 2 may give the rows of a
+    group in another order.
+    """
+    dtype = pl.List(pl.Series(label, strict=False).dtype)
+
+    def sets(column: pl.Series) -> pl.Series:
+        held = [pl.when(pl.col(str(i)) <= pl.col("offset")).then(pl.lit(one)) for i, one in enumerate(label)]
+        known = pl.col("0").is_not_null() & pl.col("offset").is_not_null()
+        found = column.struct.unnest().select(pl.when(known).then(pl.concat_list(held).list.drop_nulls()).alias("set"))
+        made: pl.Series = found.to_series().cast(dtype)
+        return made.alias(column.name)
+
+    both = pl.struct(*(score.alias(str(i)) for i, score in enumerate(scores)), offset.alias("offset"))
+    return both.map_batches(sets, return_dtype=dtype, is_elementwise=True)
 
 
 def _adaptive(chances: pl.DataFrame) -> pl.DataFrame:
@@ -675,7 +830,7 @@ def _made(method: str, alpha: float, classes: list[Any]) -> dict[str, Any]:
     """What a conformal says of how it was made."""
     made: dict[str, Any] = {"method": method, "alpha": float(alpha)}
     if method in _SETS:
-        made["classes"] = json.dumps([_fit.label(one) for one in classes])
+        made["classes"] = json.dumps([_text(one) for one in classes])
     return made
 
 
@@ -751,9 +906,31 @@ def _parts(conformal: Mapping[str, Any] | pl.Expr | str, names: list[str], made:
     }
 
 
+def _check_order(frame: pl.DataFrame, made: dict[str, Any]) -> None:
+    """Raise for labels of an Enum that stand in another order than its own: of a column their types are told before."""
+    label = json.loads(made.get("classes", "[]"))
+    # Of two labels one probability is predicted, of either order.
+    if len(label) < 3 or frame["model"].null_count() == frame.height:
+        return
+    try:
+        theirs = list(map(_text, Model(frame["model"][frame["model"].is_not_null().arg_max() or 0]).classes or []))
+    except ValueError:
+        # What is wrong with a model `predict` says.
+        return
+    if theirs != label and sorted(theirs) == sorted(label):
+        msg = f"parameter `classes`: it is {label}, and the labels of this conformal are in another order, an Enum's: "
+        msg += f"give pl.Enum({theirs})"
+        raise ValueError(msg)
+
+
 @_plugin.compute_errors("interval")
 def _checked_parts(column: pl.Series, names: list[str], made: dict[str, Any]) -> pl.Series:
     """The fields of a column of conformals that `names` are, once all is known to be as it was made."""
+    if column.dtype == pl.Null:
+        # Nothing says of what type it is, and null it is of each.
+        dtype = pl.Struct({name: _type_of_field(name) for name in names})
+        nothing: pl.Series = pl.Series(column.name, [None], dtype=dtype).new_from_index(0, len(column))
+        return nothing
     if not isinstance(column.dtype, pl.Struct):
         msg = f"column `{column.name}`: its type is {column.dtype}; a conformal is a struct, as of tg.conformal"
         raise ValueError(msg)
@@ -766,6 +943,7 @@ def _checked_parts(column: pl.Series, names: list[str], made: dict[str, Any]) ->
         if frame[name].dtype != _type_of_field(name):
             msg = f"this conformal is damaged: the type of its `{name}` is {frame[name].dtype}"
             raise ValueError(msg)
+    _check_order(frame, made)
     if "offset" in names:
         for offset in frame["offset"].filter(frame["model"].is_not_null()).unique().to_list():
             _check_offset(offset, "offset", made["method"])
@@ -788,15 +966,20 @@ def _cv_plus_fit(
     columns = pl.struct(_plugin.as_exprs(features, "a feature"))
 
     # In one step, as above.
-    def calibrated(inputs: list[pl.Series]) -> dict[str, object]:
+    def calibrated(inputs: list[pl.Series]) -> dict[str, object] | None:
         rows = inputs[0].struct.unnest().rename({"fold": _FOLD, "model": _MODEL})
         frame = inputs[1].struct.unnest()
-        predicted = frame.with_columns(rows).select(predict(_MODEL, *frame.columns, device=device)).to_series()
+        held = _long(inputs[3], frame.height)
+        if rows[_MODEL].null_count() > 0 or (params["on_error"] != "raise" and not _calibrate(held)):
+            return None
+        predicted = (
+            frame.with_columns(rows).select(predict(_MODEL, cs.by_name(*frame.columns), device=device)).to_series()
+        )
         fold = rows[_FOLD]
         # The models are large: each is taken from one row of its fold.
         firsts = [(fold == i).arg_max() or 0 for i in range(folds)]
         models = {f"model_{i}": rows[_MODEL][at] for i, at in enumerate(firsts)}
-        residuals = _packed(fold, (inputs[2] - predicted).abs(), inputs[3], folds)
+        residuals = _packed(fold, (inputs[2].alias(_TARGET) - predicted).abs(), held, folds)
         return {**models, "residuals": residuals, **made}
 
     made = _made("cv+", alpha, [])
@@ -808,7 +991,7 @@ def _cv_plus_fit(
 def _packed(fold: pl.Series, residual: pl.Series, used: pl.Series, folds: int) -> bytes:
     """The residuals of each fold in their order, sealed: how many, then all of them, as little-endian floats."""
     frame = pl.DataFrame([fold.alias("fold"), residual.alias("residual")])
-    frame = frame.filter(_long(used, len(fold))).sort("fold", "residual")
+    frame = frame.filter(used).sort("fold", "residual")
     counts = [float(frame.filter(pl.col("fold") == i).height) for i in range(folds)]
     numbers = [float(folds), *counts, *frame["residual"].to_list()]
     return _plugin.sealed(_RESIDUALS, struct.pack(f"<{len(numbers)}d", *numbers))

@@ -102,8 +102,9 @@ def partial_dependence(
     -------
     DataFrame
         Curves one after another, the first column's values slowest: a column for each of `features`, in its own type,
-        and `prediction` (Float64). Of more than two classes there stands before them `class`, the label as text; of
-        individual curves `row`, the row's number in the data from 0 (UInt32).
+        and `prediction` (Float64). Where a model gives several numbers a row there stands before
+        them `class`, as text: the label of more than two classes, the name of one of several targets, quantiles, or
+        of `"mean"` and `"variance"`; of individual curves `row`, the row's number in the data from 0 (UInt32).
 
         The same rows give the same bytes, whatever the threads and chunks; blocks of at most half a million rows are
         predicted at a time.
@@ -260,7 +261,10 @@ def _read(
 ) -> _Rows:
     """Read what is needed of the data, all of it or a sample."""
     if not isinstance(data, pl.DataFrame | pl.LazyFrame):
-        msg = f"parameter `data`: rows come in a DataFrame or a LazyFrame, not in {type(data).__name__}"
+        kind = type(data)
+        library = kind.__module__.split(".")[0]
+        name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
+        msg = f"parameter `data`: rows come in a DataFrame or a LazyFrame, not in {name}"
         raise TypeError(msg)
     if individual and weight is not None:
         msg = "parameter `weight`: it weighs rows in their mean; individual curves have none"

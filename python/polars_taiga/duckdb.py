@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -38,6 +39,19 @@ _NAMES: dict[Any, str] = {
 # The column of predictions, and what a model says of categories that it knows by a hash of their text.
 _PREDICTION, _HASHED = "prediction", "text, integers or Booleans"
 
+# The parameter of a function of tables, by which our macros are known.
+_ROWS = "rows_of"
+_MACRO, _PLACE = "'a macro'", "database_name, schema_name, function_name"
+_MACROS = (
+    "FROM duckdb_functions() WHERE lower(function_name) = lower($1) AND function_type = 'table_macro' "
+    f"AND parameters = ['{_ROWS}'] "
+)
+
+# DuckDB lets go of a function with the connection that registered it, and goes on calling it where another connection
+# of the database asks: so functions stay, and their models go with the connection.
+_KEPT: list[Any] = []
+_HELD: weakref.WeakKeyDictionary[Any, dict[str, list[Any]]] = weakref.WeakKeyDictionary()
+
 
 def register(
     connection: Any,
@@ -54,8 +68,10 @@ def register(
     `SELECT name(age, job) FROM customers` gives the predictions; the arguments are the model's columns, in the order of
     `Model.features`. `SELECT id, prediction FROM name('customers')` finds them by their names: it is the table (or
     view, or common table expression) and a column `prediction`, which is computed only where it is asked for; a table
-    that has such a column already is an error. Rows come and go as Arrow batches of 2,048, as DuckDB has them, and null
-    and NaN are missing.
+    that has such a column already is an error. Both go with the connection: nothing of them is written into a database
+    file. (Of a database in memory, what `connection.cursor()` gives shares both; of a file the function of rows alone.
+    Once the connection that registered them is gone, they are an error in those that share them.) Rows come and go as
+    Arrow batches of 2,048, as DuckDB has them, and null and NaN are missing.
 
     Both take columns of the types that `tg.predict` takes, and what becomes one of these without a loss, as a DATE does
     and as whole milliseconds do. Of a TIMESTAMP WITH TIME ZONE its UTC counts, of a TIME WITH TIME ZONE what its clock
@@ -72,7 +88,7 @@ def register(
     output, rounds, device
         As in `tg.predict`. (One output. A model that gives a struct gives a STRUCT.)
     replace
-        Whether a model that was registered under the name before is replaced.
+        Whether a model that was registered under the name before, by this connection, is replaced.
 
     Raises
     ------
@@ -82,7 +98,7 @@ def register(
         For a column or a prediction of a type that DuckDB has none for; for columns whose names differ in case alone,
         which DuckDB takes for one.
     duckdb.Error
-        For a name that is taken.
+        For a name that is taken, by a function of DuckDB's own too, in whatever case.
 
     Examples
     --------
@@ -99,17 +115,27 @@ def register(
     [(50,)]
     """
     needed("duckdb.register", "duckdb", "duckdb")
+    if not isinstance(name, str) or not name:
+        msg = f"duckdb.register: parameter `name`: {name!r} is no name of a function"
+        raise (ValueError if isinstance(name, str) else TypeError)(msg)
     model = model if isinstance(model, Model) else Model(model)
     own = arrow_function("duckdb.register", model, output, {"rounds": rounds, "device": device})
     _check_names(own.names)
     readers = [_reader(model, *column) for column in zip(own.names, own.types, strict=True)]
     quoted = _quoted(name)
     if replace:
-        connection.execute(f"DROP MACRO TABLE IF EXISTS {quoted}")
         _forget(connection, name)
+    _check_free(connection, name, replace=replace)
+    if replace:
+        for place in connection.execute(f"SELECT DISTINCT {_PLACE} {_MACROS}", [name]).fetchall():
+            connection.execute(f"DROP MACRO TABLE {'.'.join(map(_quoted, place))}")
+    held: list[Any] = [(own.call, readers)]
 
     def predict(*columns: Any) -> Any:
-        return own.call(*(c if read is None else read(c) for c, read in zip(columns, readers, strict=True)))
+        for call, reads in held:
+            return call(*(c if read is None else read(c) for c, read in zip(columns, reads, strict=True)))
+        msg = f"duckdb: the connection that registered `{name}` is gone: register it by one that stays"
+        raise ValueError(msg)
 
     # DuckDB counts the parameters that a function says it has; one without an annotation may be of any type.
     positional = inspect.Parameter.POSITIONAL_ONLY
@@ -119,11 +145,37 @@ def register(
         parameters.append(inspect.Parameter(f"column_{i}", positional, annotation=kind))
     predict.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     connection.create_function(name, predict, None, _type_name(own.result), type="arrow", null_handling="special")
+    _KEPT.append(predict)
+    _HELD.setdefault(connection, {})[name] = held
+    weakref.finalize(connection, held.clear)
     arguments = ", ".join(f"t.{_quoted(c)}" for c in own.names)
-    connection.execute(
-        f"CREATE MACRO {quoted}(rows_of) AS TABLE "
-        f"SELECT {_columns(own.names)}, {quoted}({arguments}) AS {_PREDICTION} FROM (FROM query_table(rows_of)) AS t"
+    # A macro stays in a database file, but for a temporary one, which cursors do not share.
+    path = "SELECT path FROM duckdb_databases() WHERE database_name = current_database()"
+    in_memory = all(row[0] is None for row in connection.execute(path).fetchall())
+    try:
+        connection.execute(
+            f"CREATE {'' if in_memory else 'TEMP '}MACRO {quoted}({_ROWS}) AS TABLE "
+            f"SELECT {_columns(own.names)}, {quoted}({arguments}) AS {_PREDICTION} "
+            f"FROM (FROM query_table({_ROWS})) AS t"
+        )
+    except BaseException:
+        _forget(connection, name)
+        raise
+
+
+def _check_free(connection: Any, name: str, *, replace: bool) -> None:
+    """Raise for a name that has a meaning already: DuckDB would keep it, or have the model for some types alone."""
+    taken = (
+        "SELECT CASE WHEN internal THEN 'a function' ELSE 'a macro' END FROM duckdb_functions() "
+        f"WHERE lower(function_name) = lower($1) {f'EXCEPT ALL SELECT {_MACRO} {_MACROS}' if replace else ''}"
+        "UNION ALL SELECT 'a word' FROM duckdb_keywords() "
+        "WHERE keyword_name = lower($1) AND keyword_category = 'column_name'"
     )
+    found = connection.execute(taken, [name]).fetchall()
+    if found:
+        hint = "" if replace else ", or replace=True where it is a model of this connection"
+        msg = f"duckdb.register: the name `{name}` is taken: {found[0][0]} has it. Give another{hint}"
+        raise needed("duckdb.register", "duckdb", "duckdb").CatalogException(msg)
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -186,12 +238,15 @@ def _reader(model: Model, name: str, dtype: pl.DataType) -> Callable[[Any], Any]
 
 
 def _forget(connection: Any, name: str) -> None:
-    """Remove a function that was registered, if there is one."""
+    """Remove the function that this connection registered under a name, if there is one."""
     missing = needed("duckdb.register", "duckdb", "duckdb").InvalidInputException
-    try:
-        connection.remove_function(name)
-    except missing:
-        return
+    own = _HELD.get(connection, {})
+    for known in [n for n in own if n.lower() == name.lower()] or [name]:
+        try:
+            connection.remove_function(known)
+        except missing:
+            continue
+        own.pop(known, []).clear()
 
 
 def _quoted(name: str) -> str:

@@ -215,8 +215,8 @@ def fit_gbdt(
         What to predict: a column's name, or an expression. Numbers for a regression. For a
         classification a Boolean, String, Categorical or Enum column, or an integer one with
         `loss="logloss"`, `"multiclass"`, `"focal"` or `"ova"`. Labels are sorted, those of an Enum stand in its order,
-        and the second of two is the one whose probability is predicted (see `positive`). Neither null nor NaN nor
-        infinite.
+        and the second of two is the one whose probability is predicted (see `positive`); there are 10,000 at the most.
+        Neither null nor NaN nor infinite.
         Or several targets, which share their trees unless `multi_strategy` says otherwise: a struct of numbers, or
         lists or arrays of as many numbers in each row. A prediction is then a struct with a field for each, of lists
         named `"0"`, `"1"`, …. A struct (an array, lists) of Booleans, or lists of text, are labels of which a row may
@@ -233,12 +233,13 @@ def fit_gbdt(
         what it has not seen for a category without any rows.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
-        not there: the model is that of the table without it (`rows=` in the model's text counts it all the same).
-        Weights of any size will do, class weights included, and a factor common to all of them
-        changes nothing but what is in units of weights: hessians, and so `l2`, `l1`,
-        `min_child_weight`, `min_gain`, `cat_smooth` and `cat_l2`. Scale those along (or leave them
-        at 0) for the same trees; `l2` under `row_sample="mvs"` stays as it is there. Weights below
-        2^-126 of the largest count as about that.
+        not there: the model is that of the table without it (`rows=` in the model's text counts it all the same, and
+        its values are checked all the same: its target may not be null).
+        Weights of any size will do, class weights included, and a factor common to all of them that is a power of two
+        changes nothing but what is in units of weights: hessians, and so `l2`, `l1`, `min_child_weight`, `min_gain`,
+        `cat_smooth` and `cat_l2`. Scale those along (or leave them at 0) for the same trees; `l2` under
+        `row_sample="mvs"` stays as it is there. Any other factor moves the weights by their rounding besides, which may
+        decide between splits that gain about the same. Weights below 2^-126 of the largest count as about that.
     baseline
         Raw scores to start from, a column for each output (XGBoost's `base_margin`, LightGBM's
         `init_score`). `predict` does not know them: add them to its `output="raw"`.
@@ -275,10 +276,10 @@ def fit_gbdt(
         categories: a row's are then those of the rows before it in the ascending order of this column, equal values in
         the order of the rows (with a `row_key`, of the keys), and not before it in random permutations. Whoever
         predicts the future knows no more at the fit than there is to know then. No nulls; any type that has an order;
-        text, and categories that are no Enum, by their text. There is one order, so `permutations` may not be given;
-        where no column has statistics it changes nothing; under another `cat_method` it is an error. It is also the
-        order of `boosting="ordered"`, under any `cat_method`. (CatBoost: `has_time=True`, of rows that are sorted;
-        `tg.target_encode` has the same parameter.)
+        text, and categories that are no Enum, by their text. There is one order, so `permutations` other than 1 (and
+        than the default) are an error; where no column has statistics it changes nothing; under another `cat_method`
+        it is an error. It is also the order of `boosting="ordered"`, under any `cat_method`. (CatBoost:
+        `has_time=True`, of rows that are sorted; `tg.target_encode` has the same parameter.)
     row_key
         A column, or several, whose values are others in each row: a number, a Boolean, temporal, text or Binary. The
         model is then one of the set of its rows: a shuffle, a streaming join or `group_by` before the fit, and rows
@@ -325,14 +326,16 @@ def fit_gbdt(
         A function that is called after each round: `callback(round, metrics)`, the round from 1 on (with `init_model`,
         from behind its last), and the metrics of the measured rows by their names in `Model.history`. If it returns
         true the fit ends with the rounds there are. What it raises ends the query with an error that tells it; from
-        `df.taiga.fit_gbdt` and the estimators, that very exception. It runs in a thread of the query; a query within it
-        is fine. Where `device="auto"` begins again on the CPU, rounds are told again. Never part of the model.
+        `df.taiga.fit_gbdt` and the estimators, that very exception (`SystemExit` and `KeyboardInterrupt` too). It runs
+        in a thread of the query; a query within it is fine. Where `device="auto"` begins again on the CPU, rounds are
+        told again. Never part of the model.
     collective
         The processes that make this fit together, each with its part of the rows (`Collective`, docs/distributed.md):
-        every one gets the model, which has the bytes of one fit of all rows. They fit on their CPUs. `on_error` is
-        `"raise"` or `"null"`; losses by group and `"cox"` are errors yet. All give the same `init_model`, and a
-        `snapshot` each, of which only rank 0's file is read and written. Not in a `group_by`. A `callback` that ends
-        the fit in one ends it in all.
+        every one gets the model, which has the bytes of one fit of all rows. Each computes expressions over its own
+        rows: give columns, and expressions of a row alone, not `pl.col("a") - pl.col("a").mean()`. They fit on their
+        CPUs, or with `device="cuda"` in all of them each on GPUs of its machine; `"auto"` is the CPU. `on_error` is
+        `"raise"` or `"null"`. All give the same `init_model`, and a `snapshot` each, of which only rank 0's file is
+        read and written. Not in a `group_by`. A `callback` that ends the fit in one ends it in all.
     verbose
         Every how many rounds a line with the metrics is written to standard error, `True` each. Default: none. For
         logs, where no bar can be drawn.
@@ -382,8 +385,9 @@ def fit_gbdt(
         `min_gain` about gains in those units. `monotone` does not go with it.
         `"tree_each"`: a tree for each in each round, as if each were fitted by itself. Losses
         with several scores of one target (`"multiclass"`, `"ova"`, several quantiles, `"gaussian"`) have
-        `"tree_each"` unless told otherwise; but of a fit that finds its `rounds` too several classes have
-        `"one_tree"`, unless there is `monotone` or features times classes are more than 16,384 (`docs/defaults.md`).
+        `"tree_each"` unless told otherwise; but of a fit that finds its `rounds` too several classes under
+        `"multiclass"` have `"one_tree"`, unless there is `monotone` or features times classes are more than 16,384
+        (`docs/defaults.md`).
     alpha
         The quantile that `loss="quantile"` estimates, or the expectile that `loss="expectile"` does, inside (0, 1);
         default 0.5, the median or the mean. A list of ascending numbers, of `loss="quantile"` alone: several
@@ -500,12 +504,16 @@ def fit_gbdt(
         `lambda_l1`.)
     min_child_weight
         The smallest sum of hessians in a child; default 1, and 0 under `"symmetric"`, where a split
-        serves a whole level (as in CatBoost). (LightGBM: `min_sum_hessian_in_leaf`.)
+        serves a whole level (as in CatBoost). It holds where `min_data_in_leaf` does.
+        (LightGBM: `min_sum_hessian_in_leaf`.)
     min_data_in_leaf
         The smallest number of rows in a child; default 0: no rule.
+        Where columns have statistics of categories (the default for text) it holds under the permutation that a tree
+        grows under, and leaves have their values and counts under the first: a leaf may have fewer rows there, or
+        none. `permutations=1` (`order_by` too) keeps it in the leaves, and so does a `cat_method` without statistics.
         Under `"symmetric"` one node forbids a split for its whole level if it would get a child that
         breaks this rule or `min_child_weight`, unless all its rows go to one side: every leaf that
-        has rows keeps both rules. Trees are then less deep and fit less closely: ask for less than
+        has rows then keeps both rules. Trees are then less deep and fit less closely: ask for less than
         under the other policies, or for a smaller `depth`. (CatBoost refuses the rule there.)
     min_gain
         The smallest gain of a split; default 0. (XGBoost: `gamma`; LightGBM:
@@ -549,7 +557,8 @@ def fit_gbdt(
         has no Shapley values. (LightGBM: `linear_tree`. `docs/linear_leaves.md`.)
     linear_l2
         L2 regularisation of the coefficients of `leaf="linear"`, in units of hessians, not negative; default 0. It
-        depends on the units of the columns; constants know nothing of it. (LightGBM: `linear_lambda`.)
+        depends on the units of the columns; constants know nothing of it. `l2` holds the functions back besides, but
+        under losses whose hessian is 1. (LightGBM: `linear_lambda`.)
     row_sample
         How rows are drawn for each tree. Default none. `"bernoulli"`: each with probability
         `row_fraction`. `"goss"`: those with the largest gradients and a random part of the others

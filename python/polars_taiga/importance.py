@@ -20,6 +20,8 @@ from polars_taiga.predict import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from polars_taiga._plugin import IntoColumn, IntoColumns
     from polars_taiga.gbdt import Metric
     from polars_taiga.model import Model
@@ -34,6 +36,10 @@ class ImportanceParams(TypedDict, total=False):
 
     kind: ImportanceKind
     weight: IntoColumn | None
+    group: IntoColumn | None
+    event: IntoColumn | None
+    lower: IntoColumn | None
+    upper: IntoColumn | None
     metric: Metric | str | CustomMetric | None
     repeats: int
     seed: int
@@ -43,7 +49,7 @@ class ImportanceParams(TypedDict, total=False):
     device: str
 
 
-def _check(kind: object, target: object, metric: object, background: object) -> None:
+def _check(kind: object, target: object, metric: object, background: object, roles: Mapping[str, object]) -> None:
     """Raise for what does not go together."""
     if kind not in get_args(ImportanceKind):
         msg = f"importance: kind={kind!r} is not one of {', '.join(map(repr, get_args(ImportanceKind)))}"
@@ -59,6 +65,9 @@ def _check(kind: object, target: object, metric: object, background: object) -> 
     if metric is not None and kind != "permutation":
         by = "the Shapley values alone" if kind == "shap" else "the model's own loss"
         msg = f"importance: metric= is for kind='permutation'; kind={kind!r} goes by {by}"
+        raise ValueError(msg)
+    if kind == "shap" and (told := next((role for role, column in roles.items() if column is not None), None)):
+        msg = f"importance: {told}= is for kind='permutation' and 'loss_change', which measure predictions"
         raise ValueError(msg)
     if background is not None and kind == "permutation":
         msg = "importance: background= is for kind='shap' and 'loss_change', which take Shapley values"
@@ -82,6 +91,10 @@ def importance(
     *features: IntoColumns,
     kind: ImportanceKind = "shap",
     weight: IntoColumn | None = None,
+    group: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
     metric: Metric | str | CustomMetric | None = None,
     repeats: int = 5,
     seed: int = 0,
@@ -118,9 +131,12 @@ def importance(
         `"loss_change"`
             How much the mean loss grows where the feature's Shapley values are taken from the raw scores: CatBoost's
             `LossFunctionChange` [2]_, from one walk of the rows. The loss is the model's own, as `score` measures it
-            by default; of a forest the root of the mean squared error, and of its shares of classes Brier's score.
+            by default; of a forest the root of the mean squared error, and of its shares of classes Brier's score. Of
+            losses that rank, by how much `"ndcg"` falls. Not of several targets.
     weight
         What each row counts for: finite, not negative, not all zero. Rows of weight 0 are as if they were not there.
+    group, event, lower, upper
+        For `"permutation"` and `"loss_change"`, of losses and metrics that read them: as in `score`.
     metric
         For `"permutation"`: as in `score`.
     repeats
@@ -166,7 +182,8 @@ def importance(
     >>> lines.collect()["feature"].to_list()
     ['x', 'z']
     """
-    _check(kind, target, metric, background)
+    times = {"event": event, "lower": lower, "upper": upper}
+    _check(kind, target, metric, background, {"group": group, **times})
     own = known(model)
     if own is not None and rounds is not None:
         check_has_rounds("importance", own)
@@ -178,6 +195,10 @@ def importance(
         inputs.append(pl.struct(_plugin.as_expr(target, "the target")).alias("target"))
     if weight is not None:
         inputs.append(pl.struct(_plugin.as_expr(weight, "`weight`")).alias("weight"))
+    if group is not None:
+        inputs.append(pl.struct(_plugin.as_expr(group, "`group`")).alias("group"))
+    told = {role: column for role, column in times.items() if column is not None}
+    inputs += [pl.struct(_plugin.as_expr(column, f"`{role}`")).alias(role) for role, column in told.items()]
     digest = None
     if background is not None:
         literal, digest = _rows_to_compare(background, columns)
@@ -186,6 +207,8 @@ def importance(
         "kind": kind,
         "target": asked,
         "weight": weight is not None,
+        "group": group is not None,
+        "times": list(told),
         "metric": None if metric is None else as_json("importance", metric),
         "repeats": _checked_integer("repeats", repeats, 1, 10_000),
         "seed": _checked_integer("seed", seed, 0, 2**63 - 1),
@@ -211,6 +234,10 @@ def measured(
     background: pl.DataFrame | pl.LazyFrame | None,
     rounds: int | None,
     device: str,
+    group: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
 ) -> pl.DataFrame:
     """Measure each feature's importance on the rows of a frame; see `Model.importance`."""
     if kind in ("gain", "impurity", "split", "cover"):
@@ -226,6 +253,10 @@ def measured(
         *features,
         kind=cast("ImportanceKind", kind),
         weight=weight,
+        group=group,
+        event=event,
+        lower=lower,
+        upper=upper,
         metric=metric,
         repeats=repeats,
         seed=seed,

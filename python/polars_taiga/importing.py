@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -35,7 +36,8 @@ def import_model(
 
     It is a model as any other: it predicts in expressions on every device, explains, is drawn and exported. Its
     splits decide as those of the library do, also on their thresholds, and where values are missing. Scores are equal:
-    to XGBoost's, which adds 32-bit numbers, within 1e-6 of the largest, to others' but for the last bits.
+    to XGBoost's, which adds 32-bit numbers, within about 1e-6 of the largest (a few times that with thousands of trees,
+    and of what is the exponential of a score), to others' but for the last bits.
 
     Parameters
     ----------
@@ -106,6 +108,13 @@ def import_model(
     if classes is not None:
         told["classes"] = _classes(classes)
     data, known = _bytes_of(source)
+    # Editors of Windows write a mark before a text.
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    # In JSON a quotation mark within a text has a backslash before it.
+    is_json = re.match(rb'\s*\{\s*"', data) and re.search(rb'"format"\s*:\s*"polars-taiga ', data)
+    if data.startswith(b"TAIGA\0") or is_json:
+        msg = "import_model: these bytes are of polars-taiga itself: tg.Model.load reads its models"
+        raise ValueError(msg)
     model = _made(data, told)
     if known is not None and classes is None and model.classes is not None:
         # An estimator's labels are those of a model of classes; one of several targets has some too.

@@ -223,6 +223,9 @@ class Model(Persisted):
         metric: Metric | str | CustomMetric | None = None,
         weight: IntoColumn | None = None,
         group: IntoColumn | None = None,
+        event: IntoColumn | None = None,
+        lower: IntoColumn | None = None,
+        upper: IntoColumn | None = None,
         rounds: int | None = None,
         device: str = "auto",
     ) -> float:
@@ -234,8 +237,9 @@ class Model(Persisted):
             The rows.
         target
             The column to measure against; default the one of the fitted target's name.
-        features, metric, weight, group, rounds, device
-            As in `tg.score`: without a metric the one of the loss itself, of a forest accuracy or R².
+        features, metric, weight, group, event, lower, upper, rounds, device
+            As in `tg.score`: without a metric the one of the loss itself, of a forest accuracy or R². Those of ranking
+            need `group`, those of survival `event`, or `lower` and `upper`.
 
         Raises
         ------
@@ -263,7 +267,19 @@ class Model(Persisted):
             msg = f"score: the data are a DataFrame or LazyFrame with the target among its columns, not {kind}"
             raise TypeError(msg)
         wanted = target_by_name(self) if target is None else target
-        expr = score(self, wanted, *features, metric=metric, weight=weight, group=group, rounds=rounds, device=device)
+        expr = score(
+            self,
+            wanted,
+            *features,
+            metric=metric,
+            weight=weight,
+            group=group,
+            event=event,
+            lower=lower,
+            upper=upper,
+            rounds=rounds,
+            device=device,
+        )
         with _plugin.errors():
             return float(data.lazy().select(expr).collect().item())
 
@@ -693,8 +709,9 @@ class Model(Persisted):
         data = Path(path).read_bytes()
         if not data.lstrip()[:4].startswith((b"{", b"tree", b"CBM1", b"binf")):
             return cls(data)
-        # In the text of another library's model a quotation mark within a text has a backslash before it.
-        if re.search(rb'"format"\s*:\s*"polars-taiga ', data):
+        # In JSON a quotation mark within a text, as a feature's name, has a backslash before it. UBJSON and cbm have
+        # names as they are: they do not begin as JSON does.
+        if re.match(rb'\s*\{\s*"', data) and re.search(rb'"format"\s*:\s*"polars-taiga ', data):
             return cls.from_json(data.decode())
         from polars_taiga.importing import import_model
 
@@ -936,8 +953,9 @@ class Model(Persisted):
         not finite, because a value is missing.
 
         Of a forest's trees, `gain` is by how much a split lowers the impurity, `right_categories` the
-        categories that go right, `value` a list (the shares of the classes, or the mean), and `weight` and
-        `count` are of rows as often as they were drawn.
+        categories that go right (of a split on categories `missing_left` is whether those that the model
+        does not know go left; null is a category of its own), `value` a list (the shares of the classes,
+        or the mean), and `weight` and `count` are of rows as often as they were drawn.
         """
         nodes, features, categories = self._inner.nodes()
         schema = _FOREST_NODES if self.learner == "forest" else _BOOSTED_NODES
@@ -956,6 +974,10 @@ class Model(Persisted):
         target: IntoColumn | None = None,
         *features: IntoColumns,
         weight: IntoColumn | None = None,
+        group: IntoColumn | None = None,
+        event: IntoColumn | None = None,
+        lower: IntoColumn | None = None,
+        upper: IntoColumn | None = None,
         metric: Metric | str | CustomMetric | None = None,
         repeats: int = 5,
         seed: int = 0,
@@ -987,7 +1009,7 @@ class Model(Persisted):
             The rows; the query of a lazy frame is run.
         target
             The column to measure against; default the one of the fitted target's name. `"shap"` does without.
-        features, weight, metric, repeats, seed, background, rounds, device
+        features, weight, group, event, lower, upper, metric, repeats, seed, background, rounds, device
             As in `tg.importance`; they are for what is measured on `data`.
 
         Returns
@@ -1027,6 +1049,7 @@ class Model(Persisted):
         """
         if data is None:
             of_rows = {"target": target, "weight": weight, "metric": metric, "background": background, "rounds": rounds}
+            of_rows |= {"group": group, "event": event, "lower": lower, "upper": upper}
             if given := [name for name, value in of_rows.items() if value is not None]:
                 msg = f"importance: {given[0]}= is for what is measured on rows: give them by data="
                 raise ValueError(msg)
@@ -1040,6 +1063,10 @@ class Model(Persisted):
                 target,
                 *features,
                 weight=weight,
+                group=group,
+                event=event,
+                lower=lower,
+                upper=upper,
                 metric=metric,
                 repeats=repeats,
                 seed=seed,

@@ -366,10 +366,11 @@ def predict(
         (`Model.structs`) are read from it.
     output
         `"auto"`
-            The value of a regression (Float64), the probability of the second of two classes
-            (Float64), or a struct of the probabilities of more classes, named by their labels; of several quantiles a
-            struct with a field for each, named by its number, which ascend; of `loss="gaussian"` `mean` and `variance`;
-            of several targets or labels a struct with a field for each.
+            The value of a regression (Float64), the probability of the second of two classes (Float64), or a struct of
+            the probabilities of more classes, named by their labels (under `loss="multiclass"` and `"ova"` of two
+            classes too, here and below); of several quantiles a struct with a field for each, named by its number,
+            which ascend; of `loss="gaussian"` `mean` and `variance`; of several targets or labels a struct with a field
+            for each.
         `"raw"`
             The score before the link: margins, log odds, logarithms of a mean; several quantiles as they are, not
             ascending everywhere; a `mean` and `log_sigma`, the logarithm of the standard deviation.

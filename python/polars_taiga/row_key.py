@@ -88,6 +88,8 @@ def row_key_order(*row_key: IntoColumns) -> pl.Expr:
 
     Raises
     ------
+    ValueError
+        Without a column.
     polars.exceptions.ComputeError
         For keys that are null or NaN or occur twice, and for types that can't be keys.
 
@@ -101,4 +103,7 @@ def row_key_order(*row_key: IntoColumns) -> pl.Expr:
     True
     """
     columns = _plugin.as_exprs(row_key, "`row_key`")
+    if not columns:
+        msg = "row_key_order: parameter `row_key`: it names no column"
+        raise ValueError(msg)
     return _plugin.whole("row_key_order", [pl.struct(columns)], {"name": "row_key_order"}).alias("row_key_order")

@@ -77,7 +77,7 @@ def score(
         name (`Model.loss`), so `rmse` for a plain regression, `logloss` or `multiclass` for classes; of a forest
         `accuracy` or `r2`.
     weight
-        What each row counts for: finite, not negative, not all zero.
+        What each row counts for: finite, not negative, not all zero. (As of a target, one value is that of all rows.)
     group
         Which rows are ranked together, for `"ndcg"`, `"map"`, `"mrr"` and `"precision"`.
     event, lower, upper

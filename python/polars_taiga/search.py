@@ -40,7 +40,10 @@ def search(
     on_error: Literal["raise", "null"] = "raise",
     **params: Unpack[FoldsParams],
 ) -> pl.Expr:
-    """Search among parameters of boosted trees by cross-validation: one list of structs, a struct for each trial.
+    """Search among parameters of boosted trees by cross-validation: one list of structs, one for each trial.
+
+    Under `halving` there is one for each rung that a trial has reached: 27 trials under `halving=3` give 40, of which
+    those of the last `rung` had all `rounds`.
 
     Random search (Bergstra and Bengio, "Random search for hyper-parameter optimization", 2012), or by successive
     halving (Jamieson and Talwalkar 2016). All trials share one coding of the columns (for each `bins` and
@@ -69,7 +72,8 @@ def search(
         without `trials`, each is tried once.
     halving
         Of so many trials one goes on to so many times the rounds, until one has all; default: all have all. 3, say: 27
-        trials begin with a 27th of `rounds`, 9 go on with a 9th. The last rung's trials are fitted with all.
+        trials begin with a 27th of `rounds`, 9 go on with a 9th. Where a rung does not divide evenly one more goes on:
+        of 10 trials 4, then 2. The last rung's trials, one or several, are fitted with all.
     on_error
         What becomes of the rows of a query that can't be fitted or measured, as in `cross_validate`.
     params

@@ -48,8 +48,9 @@ def sql(
 
     `CREATE [OR REPLACE] MODEL [IF NOT EXISTS] name OPTIONS(option = value, …) AS SELECT …` fits a model at once, of all
     columns, and puts it into `models`. Options: `target` (or `input_label_cols=['y']`), `model_type` (`'gbdt'`, the
-    default, `'forest'`, `'sparse_lr'`, or BigQuery's names of these), and the parameters of the fit. It gives a table
-    of one row, `name` and `model`. Several statements are parted by `;`, and the last one gives the result.
+    default, `'forest'`, `'sparse_lr'`, or BigQuery's names of these), and the parameters of the fit, what is a
+    dictionary there as `STRUCT(1 AS age)`. It gives a table of one row, `name` and `model`. Several statements are
+    parted by `;`, and the last one gives the result.
 
     Parameters
     ----------

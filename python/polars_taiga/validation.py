@@ -181,7 +181,9 @@ class FoldsCall:
         names = [one.name if isinstance(one, CustomMetric) else str(one) for one in several] or ["score"]
         metrics: list[str] = []
         with self.call.problems.collect():
-            if len(set(names)) < len(names):
+            # Those of the engine's own have been found with the other parameters.
+            told = any("named twice" in text for _, text in self.call.problems.found)
+            if len(set(names)) < len(names) and not told:
                 msg = f"parameter `metric`: {', '.join(names)}: one of them is named twice"
                 raise ValueError(msg)
             for name in names:
@@ -235,7 +237,8 @@ def fit_folds(
         As in `fit_gbdt`: which fold a row is in, and the models, then depend on the set of the rows alone. Each row
         gets its own model, in the order of the frame. `folds="time"` needs `fold_by`. The models have no receipt.
     on_error
-        What becomes of the rows of a query that can't be fitted, as in `fit_gbdt`: `"raise"` (default) or `"null"`.
+        What becomes of the rows of a query that can't be divided (there are fewer than folds; `folds` is a column that
+        has one value) or fitted, as in `fit_gbdt`: `"raise"` (default) or `"null"`.
     progress
         As in `fit_gbdt`; the rounds of all folds together.
     metadata

@@ -92,9 +92,27 @@ impl Alpha {
         }
     }
 
+    /// Returns what the quantile of each is called: its number as Python's `repr` writes it.
+    pub fn names(&self) -> Vec<String> {
+        self.levels().iter().map(|level| name_of_level(*level)).collect()
+    }
+
     /// Returns the first, for what reads one alone.
     pub fn first(&self) -> f64 {
         self.levels().first().copied().unwrap_or(0.5)
+    }
+}
+
+/// Writes a number inside (0, 1) as Python's `repr` does: the fewest digits that are read as the same number, below 0.0001 with an exponent of two
+/// digits at the least.
+fn name_of_level(level: f64) -> String {
+    if level >= 1e-4 {
+        return level.to_string();
+    }
+    let text = format!("{level:e}");
+    match text.split_once("e-") {
+        Some((digits, exponent)) => format!("{digits}e-{exponent:0>2}"),
+        None => text,
     }
 }
 
@@ -190,5 +208,19 @@ impl Default for LossParams {
             targets: 0,
             aft: AftParams::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Proves that quantiles are called as Python writes their levels.
+    #[test]
+    fn quantiles_have_the_names_that_python_writes() {
+        let levels = vec![5e-324, 1.5e-300, 1e-10, 1e-5, 2.5e-5, 9.999e-5, 1e-4, 0.1, 0.30000000000000004, 0.99999];
+        let names = ["5e-324", "1.5e-300", "1e-10", "1e-05", "2.5e-05", "9.999e-05", "0.0001", "0.1", "0.30000000000000004", "0.99999"];
+        assert_eq!(Alpha::Several(levels).names(), names);
+        assert_eq!(Alpha::One(0.5).names(), ["0.5"]);
     }
 }

@@ -386,7 +386,11 @@ impl Parts {
     /// # Errors
     /// If it is.
     pub fn check_target_is_no_feature(&self) -> PolarsResult<()> {
-        let is_it = |(feature, target): &(usize, Series)| self.features[*feature].equals_missing(target);
+        // Of a target that is the same in all rows, as in some group, what is computed under its name may be so too.
+        let is_constant = |target: &Series| target.n_unique().is_ok_and(|n| n < 2);
+        let is_it = |(feature, target): &(usize, Series)| {
+            self.features[*feature].equals_missing(target) && !(self.computed[*feature] && is_constant(target))
+        };
         match self.targets_named_as_features()?.iter().find(|pair| is_it(pair)) {
             Some((_, target)) => Err(Parts::target_is_feature(target)),
             None => Ok(()),

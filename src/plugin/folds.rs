@@ -10,7 +10,6 @@ use crate::predict::measured::{Call, metric_of};
 use crate::predict::score::values_of;
 use crate::row_key::{Keyed, has_key};
 use crate::schema::{InputSchema, is_known};
-use crate::times::TimeColumns;
 use crate::{categories, errors, fit};
 use polars::prelude::*;
 use serde::Deserialize;
@@ -19,6 +18,7 @@ use taiga_engine::dataset::folds::{Division, Folds, NO_FOLD};
 use taiga_engine::dataset::row_groups::RowGroups;
 use taiga_engine::dataset::{Batches, Input};
 use taiga_engine::device::DeviceSet;
+use taiga_engine::error::RowsFault;
 use taiga_engine::learners::boosting::coded_table::CodedTable;
 use taiga_engine::learners::boosting::cross_validation::{FoldModel, coded};
 use taiga_engine::learners::boosting::model::Model;
@@ -113,6 +113,19 @@ fn check(fields: &InputSchema, params: &BoostingParams) -> PolarsResult<()> {
     }
 }
 
+impl FoldsKwargs {
+    /// Checks what types tell of how rows are divided.
+    ///
+    /// # Errors
+    /// For a column whose type can't tell it, naming both.
+    pub fn check_division(&self, input: &DataType) -> PolarsResult<()> {
+        match InputSchema::new(input)?.one("fold")?.filter(|fold| is_known(fold.dtype()) && self.division.by == By::Group) {
+            Some(groups) => categories::check_group_type(groups.name(), groups.dtype()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Whether a loss or a metric ranks the rows of groups.
 fn ranks_groups(params: &BoostingParams, measured: &[Option<MetricSpec>]) -> bool {
     let metrics = params.metric.iter().flat_map(|metrics| metrics.all()).chain(measured.iter().flatten());
@@ -174,7 +187,13 @@ impl DivisionKwargs {
             By::Parts => folds(&groups.map_or(Division::Parts(self.parts), |groups| Division::Groups(self.parts, groups))),
             By::Group => folds(&Division::Groups(self.parts, &categories::groups(needed()?)?)),
             By::Column => {
-                let (of_row, count) = places(needed()?)?;
+                let column = needed()?;
+                let (of_row, count) = places(column)?;
+                if count < 2 && !of_row.is_empty() {
+                    let is = if count == 0 { "null in all rows: none is in a fold" } else { "the same in all rows that are in a fold" };
+                    let text = format!("column `{}`: it is {is}, and what is predicted must be left out of the fit", column.name());
+                    return Err(errors::of_rows(RowsFault::Degenerate, text));
+                }
                 folds(&Division::Given(count, &of_row))
             }
             By::Time => match &column {
@@ -213,7 +232,7 @@ fn field_of_folds() -> DataType {
 }
 
 fn folds_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
-    let check = || checked(inputs[0].dtype(), &kwargs.fit);
+    let check = || checked(inputs[0].dtype(), &kwargs.fit).and_then(|_| kwargs.check_division(inputs[0].dtype()));
     errors::guarded("fit_folds", check).map(|_| Field::new("folds".into(), field_of_folds()))
 }
 
@@ -302,17 +321,13 @@ impl Tested {
             weight: self.weight.as_ref(),
             group: self.group.as_ref(),
             of_metric: self.of_metric.as_ref(),
+            times: self.times.clone(),
             columns: &self.columns,
             device: DeviceSet::first_name(device),
             rounds: None,
             background: None,
         };
-        let bounds = |target: &[f64]| {
-            let columns = TimeColumns::new(|name| Ok(self.times.iter().find(|(own, _)| *own == name).map(|(_, column)| column.clone())))?;
-            let name = self.target.struct_()?.fields_as_series()[0].name().to_string();
-            Ok(columns.times().bounds(&name, target).map_err(errors::compute)?.map_or(vec![], Vec::from))
-        };
-        Ok(values_of(&call, bounds, metrics)?.unwrap_or_default())
+        Ok(values_of(&call, metrics)?.unwrap_or_default())
     }
 }
 
@@ -386,7 +401,7 @@ fn field_of_validation(kwargs: &FoldsKwargs) -> Field {
 }
 
 fn cross_validate_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
-    let check = || checked(inputs[0].dtype(), &kwargs.fit);
+    let check = || checked(inputs[0].dtype(), &kwargs.fit).and_then(|_| kwargs.check_division(inputs[0].dtype()));
     errors::guarded("cross_validate", check).map(|_| field_of_validation(&kwargs))
 }
 
@@ -467,6 +482,7 @@ fn field_of_search() -> Field {
 fn search_field(inputs: &[Field], kwargs: FoldsKwargs) -> PolarsResult<Field> {
     errors::guarded(SEARCH, || {
         kwargs.trials(inputs[0].dtype())?;
+        kwargs.check_division(inputs[0].dtype())?;
         kwargs.measured.metrics()?;
         Ok(field_of_search())
     })

@@ -9,6 +9,7 @@ use crate::export::{Answer, Length, export};
 use crate::fit::{Fields, OnError};
 use crate::model::{guarded, value_error};
 use crate::monitor::{self, LONG};
+use crate::schema::{InputSchema, check_number_field, is_known};
 use crate::threads::on_all_threads;
 use classes::{Classes, Predicted};
 use polars::prelude::*;
@@ -62,8 +63,47 @@ pub fn metric_columns(json: &str) -> PyResult<Vec<String>> {
     })
 }
 
-fn metric_field(_inputs: &[Field], kwargs: MetricKwargs) -> PolarsResult<Field> {
-    errors::guarded(&kwargs.function, || metric_from_json(&kwargs.metric).map(|_| Field::new("metric".into(), DataType::Float64)))
+impl MetricKwargs {
+    fn positive(&self) -> PolarsResult<Option<Label>> {
+        let positive = self.positive.as_deref().map(serde_json::from_str).transpose();
+        positive.map_err(|e| errors::data(format!("parameter `positive`: {e}")))
+    }
+}
+
+fn metric_field(inputs: &[Field], kwargs: MetricKwargs) -> PolarsResult<Field> {
+    errors::guarded(&kwargs.function, || {
+        let (spec, positive) = (metric_from_json(&kwargs.metric)?, kwargs.positive()?);
+        check(&InputSchema::new(inputs[0].dtype())?, &spec, positive.as_ref())?;
+        Ok(Field::new("metric".into(), DataType::Float64))
+    })
+}
+
+/// Whether a type tells something of a call: a column that is all null, and of no type, may be one of no rows.
+fn tells(field: &Field) -> bool {
+    is_known(field.dtype()) && *field.dtype() != DataType::Null
+}
+
+/// Checks what types tell.
+fn check(fields: &InputSchema, spec: &MetricSpec, positive: Option<&Label>) -> PolarsResult<()> {
+    let predicted = fields.one("predicted")?.filter(tells);
+    let target = Some(&fields.target).filter(|field| tells(field));
+    if is_of_classes(spec) {
+        classes::check(spec.kind(), target, predicted.as_ref(), positive)?;
+    } else {
+        target.map_or(Ok(()), |field| check_number_field(field, "a target"))?;
+        predicted.map_or(Ok(()), |field| check_one_number(&field))?;
+    }
+    if let Some(weight) = fields.one("weight")?.filter(tells) {
+        check_number_field(&weight, "a weight")?;
+    }
+    if let Some(group) = fields.one("group")?.filter(tells) {
+        categories::check_group_type(group.name(), group.dtype())?;
+    }
+    fields
+        .all("columns")
+        .iter()
+        .filter(|field| tells(field))
+        .try_for_each(|field| check_number_field(field, "a column that a metric reads"))
 }
 
 /// What is measured: predictions by output, targets, and how they are read.
@@ -76,8 +116,7 @@ struct Measured {
 
 impl Measured {
     fn new(spec: &MetricSpec, target: &Series, predicted: &Series, positive: Option<&Label>) -> PolarsResult<Measured> {
-        let is_of_classes = spec.formulas().is_none() && spec.fits(Link::Sigmoid, &LossParams::default()) && !fits_numbers(spec);
-        if is_of_classes || (spec.formulas().is_none() && spec.kind().fits(Link::Softmax)) {
+        if is_of_classes(spec) {
             let Classes { target, predicted, of_two } = Classes::new(spec.kind(), target, predicted, positive)?;
             let link = if of_two { Link::Sigmoid } else { Link::Softmax };
             return Ok(match predicted {
@@ -85,19 +124,26 @@ impl Measured {
                 Predicted::Labels(calls) => Measured { scores: vec![], calls: Some(calls), target, link },
             });
         }
-        let numbers = numbers(target, "a target")?;
+        let truths = numbers(target, "a target")?;
         let link = if fits_numbers(spec) { Link::Identity } else { Link::Exp };
-        let scores = vec![numbers_of(predicted, "a prediction")?];
+        check_one_number(&predicted.field())?;
+        let scores = vec![numbers(predicted, "a prediction")?];
         if link == Link::Exp {
             positive_values(predicted, &scores[0], |p| p > 0.0, "a deviance is of predictions above 0")?;
             let (least, what) = match spec.kind() {
                 MetricKind::Gamma => (f64::MIN_POSITIVE, "a gamma deviance is of targets above 0"),
                 _ => (0.0, "a deviance is of targets from 0 on"),
             };
-            positive_values(target, &numbers, |y| y >= least, what)?;
+            positive_values(target, &truths, |y| y >= least, what)?;
         }
-        Ok(Measured { scores, calls: None, target: numbers, link })
+        Ok(Measured { scores, calls: None, target: truths, link })
     }
+}
+
+/// Whether a metric is one of classes.
+fn is_of_classes(spec: &MetricSpec) -> bool {
+    let of_two = || spec.fits(Link::Sigmoid, &LossParams::default()) && !fits_numbers(spec);
+    spec.formulas().is_none() && (of_two() || spec.kind().fits(Link::Softmax))
 }
 
 /// Whether a metric is one of numbers.
@@ -109,12 +155,13 @@ fn numbers(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
     Ok(Numbers::finite(series, role)?.column().to_f64())
 }
 
-fn numbers_of(series: &Series, role: &str) -> PolarsResult<Vec<f64>> {
-    match series.dtype() {
+/// Checks the type of what is predicted, one number a row.
+fn check_one_number(field: &Field) -> PolarsResult<()> {
+    match field.dtype() {
         DataType::Struct(_) => {
-            Err(errors::mistyped(series.name(), "it is a struct, and the metric is of one number a row: take a field of it"))
+            Err(errors::mistyped(field.name(), "it is a struct, and the metric is of one number a row: take a field of it"))
         }
-        _ => numbers(series, role),
+        _ => check_number_field(field, "a prediction"),
     }
 }
 
@@ -145,8 +192,7 @@ fn weights(series: &Series) -> PolarsResult<Vec<f64>> {
 /// `inputs`: one struct of roles.
 fn value_of(inputs: &[Series], kwargs: &MetricKwargs) -> PolarsResult<f64> {
     let spec = metric_from_json(&kwargs.metric)?;
-    let positive = kwargs.positive.as_deref().map(serde_json::from_str::<Label>).transpose();
-    let positive = positive.map_err(|e| errors::data(format!("parameter `positive`: {e}")))?;
+    let positive = kwargs.positive()?;
     let fields = Fields::new(&inputs[0])?;
     let needed = |role: &str, what: &str| fields.one(role)?.ok_or_else(|| errors::data(format!("there is no {what}")));
     let (target, predicted) = (needed("target", "target")?, needed("predicted", "prediction")?);

@@ -84,7 +84,10 @@ impl TargetColumn {
         } else if dtype.is_integer() {
             nulls(series)?;
             let integers = series.cast_with_options(&DataType::Int64, polars::chunked_array::cast::CastOptions::Strict).map_err(|_| {
-                errors::column(name, format!("a class label of type {dtype} does not fit into 64 bits; use text labels instead"))
+                errors::values(
+                    name,
+                    "a class label is beyond 2^63 - 1, and labels are integers of 64 bits with a sign; use text labels instead",
+                )
             })?;
             let (codes, labels) = classes_of(name, integers.i64()?.iter().flatten())?;
             (codes, Labels::Integer(labels))
@@ -93,7 +96,7 @@ impl TargetColumn {
         };
         if loss.is_for_two_classes() && labels.len() > 2 {
             let (count, listed, loss) = (labels.len(), listed(&labels), loss.name());
-            return Err(errors::column(
+            return Err(errors::values(
                 name,
                 format!("it has {count} classes ({listed}); loss=\"{loss}\" is for two, loss=\"multiclass\" for more"),
             ));
@@ -101,7 +104,10 @@ impl TargetColumn {
         let dtype = label_type(dtype).filter(|dtype| *dtype != labels.kept_as());
         // Of no rows there are no labels.
         if let Some(positive) = positive.filter(|_| !labels.is_empty()) {
-            let (ordered, changed) = labels.with_positive(positive, dtype.as_ref()).map_err(errors::compute)?;
+            // Other rows, of another group say, may have both classes.
+            let alike = |error: taiga_engine::Error| if labels.len() < 2 { error.degenerate() } else { error };
+            let ordered = labels.with_positive(positive, dtype.as_ref());
+            let (ordered, changed) = ordered.map_err(|error| errors::compute(alike(error)))?;
             labels = ordered;
             if changed {
                 codes.iter_mut().for_each(|code| *code = 1 - *code);
@@ -168,7 +174,9 @@ pub fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item =
         };
         last = Some((value, code));
         if distinct.len() > MAX_CLASSES {
-            return Err(errors::column(name, format!("it has more than {MAX_CLASSES} distinct values; is it a class label?")));
+            let text =
+                format!("it has more than {MAX_CLASSES} distinct values, and a target has at most so many classes; is it a class label?");
+            return Err(errors::column(name, text));
         }
         codes.push(code);
     }
@@ -183,6 +191,23 @@ pub fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item =
     Ok((codes, order.into_keys().collect()))
 }
 
+/// Checks that a column of type `given` can have a model's labels, which are kept as the type `kept`; in the fitted column they were of the
+/// type `dtype`.
+///
+/// # Errors
+/// If it can't, naming the column and both types.
+pub fn check_label_type(name: &str, given: &DataType, kept: &DataType, dtype: &LabelType) -> PolarsResult<()> {
+    let fits = match kept {
+        DataType::String => is_text(given),
+        DataType::Boolean => *given == DataType::Boolean,
+        _ => given.is_primitive_numeric() || matches!(given, DataType::Decimal(..)),
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(errors::mistyped(name, format!("its type is {given}; the model's classes are of type {dtype}"))),
+    }
+}
+
 /// The class of each row of a target, as an index into `labels`, which are as they are kept; in the fitted column they were of the
 /// type `dtype`.
 ///
@@ -191,15 +216,7 @@ pub fn classes_of<T: Ord + Hash + Copy>(name: &str, values: impl Iterator<Item =
 pub fn class_codes(series: &Series, labels: &Series, dtype: &LabelType) -> PolarsResult<Vec<u32>> {
     let name = series.name().as_str();
     nulls(series)?;
-    let is_number = |dtype: &DataType| dtype.is_primitive_numeric() || matches!(dtype, DataType::Decimal(..));
-    let kind_fits = match labels.dtype() {
-        DataType::String => is_text(series.dtype()),
-        DataType::Boolean => *series.dtype() == DataType::Boolean,
-        _ => is_number(series.dtype()),
-    };
-    if !kind_fits {
-        return Err(errors::mistyped(name, format!("its type is {}; the model's classes are of type {dtype}", series.dtype())));
-    }
+    check_label_type(name, series.dtype(), labels.dtype(), dtype)?;
     let unknown = |label: &dyn std::fmt::Display| {
         let known: Vec<String> = (0..labels.len().min(20)).filter_map(|i| labels.get(i).ok()).map(|l| l.to_string()).collect();
         let more = if labels.len() > known.len() { ", …" } else { "" };
@@ -266,7 +283,7 @@ fn float_classes(series: &Series, loss: LossKind) -> PolarsResult<(Vec<u32>, Lab
     let values = numbers.column().to_f64();
     let unfit = |x: f64| if loss.is_for_two_classes() { x != 0.0 && x != 1.0 } else { x != x.trunc() || x.abs() > 1e15 };
     if let Some(x) = values.iter().find(|x| unfit(**x)) {
-        return Err(errors::column(
+        return Err(errors::values(
             name,
             match loss.is_for_two_classes() {
                 true => format!(

@@ -8,7 +8,7 @@ scikit-learn's where it has them.
 All of them raise a ComputeError when the query runs: for a null or NaN in any column, for lengths that differ, for
 values that are no targets, predictions, probabilities or weights, and where the metric has no value (there are no rows,
 all weigh 0, `auc` of one class); under `on_error="null"` the value is null for what is wrong with rows. Rows
-of weight 0 are as if they were not there.
+of weight 0 are as if they were not there, but their values are checked all the same.
 """
 
 from polars_taiga.metrics.classes import accuracy, auc, average_precision, balanced_accuracy, ece, f1, logloss, mcc

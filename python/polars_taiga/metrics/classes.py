@@ -46,7 +46,8 @@ def logloss(
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -78,15 +79,16 @@ def auc(
         The classes: a Boolean, or 0 and 1; any labels beside a struct, or where `positive` names one. A number
         between 0 and 1 counts as that share of a row of class 1.
     predicted
-        Probabilities, or whatever orders rows as these do: a column of numbers for two classes; of several a struct
-        with a field for each, called as its label is (as `tg.predict` gives it).
+        Of two classes the probability of the second, or other numbers that order rows as it does; of several a struct
+        of probabilities with a field for each, called as its label is (as `tg.predict` gives it).
     average
         Of several classes, each against the rest: `"macro"` (default) the mean, `"weighted"` weighed by the classes'
         rows.
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -119,14 +121,15 @@ def average_precision(
         The classes: a Boolean, or 0 and 1; any labels beside a struct, or where `positive` names one. A number
         between 0 and 1 counts as that share of a row of class 1.
     predicted
-        Probabilities, or whatever orders rows as these do: a column of numbers for two classes; of several a struct
-        with a field for each, called as its label is (as `tg.predict` gives it).
+        Of two classes the probability of the second, or other numbers that order rows as it does; of several a struct
+        of probabilities with a field for each, called as its label is (as `tg.predict` gives it).
     average
         Of several classes, as in `auc`.
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -163,7 +166,8 @@ def accuracy(
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -199,7 +203,8 @@ def balanced_accuracy(
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -242,7 +247,8 @@ def f1(
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -279,7 +285,8 @@ def mcc(
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 
@@ -319,7 +326,8 @@ def ece(
     weight
         As in `rmse`.
     positive
-        Of two classes, the label whose probability is predicted. Default: True, 1, or the struct's second field.
+        Of two classes, the label whose probability is predicted; of more, the one that is told from all others.
+        Default: True, 1, or the struct's second field. An error where no row has it and the rows have two others.
     on_error
         As in `rmse`.
 

@@ -44,7 +44,8 @@ def rmse(
     target, predicted
         Columns of numbers.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -73,7 +74,8 @@ def mae(
     target, predicted
         Columns of numbers.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -102,7 +104,8 @@ def r2(
     target, predicted
         Columns of numbers.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -135,7 +138,8 @@ def mape(
         The least that a target's size counts as where it divides; the default is scikit-learn's. (The metric `"mape"`
         of a fit takes 1, as its loss does.)
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -165,7 +169,8 @@ def rmsle(
     target, predicted
         Columns of numbers above -1.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -197,7 +202,8 @@ def pinball(
     alpha
         The quantile's level, inside (0, 1).
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -230,7 +236,8 @@ def expectile(
     alpha
         The expectile's level, inside (0, 1).
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -263,7 +270,8 @@ def huber(
     delta
         Where it turns from squared to absolute.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -293,7 +301,8 @@ def log_cosh(
     target, predicted
         Columns of numbers.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -322,7 +331,8 @@ def poisson_deviance(
     target, predicted
         Columns of numbers: targets from 0 on, predictions above 0.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -351,7 +361,8 @@ def gamma_deviance(
     target, predicted
         Columns of numbers above 0.
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 
@@ -383,7 +394,8 @@ def tweedie_deviance(
     power
         The power, inside (1, 2).
     weight
-        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing.
+        What each row counts for: finite, not negative, not all zero; a factor common to all changes nothing but the
+        last digits, and none of them if it is a power of two.
     on_error
         What becomes of rows that can't be measured: `"raise"` (default) ends the query, `"null"` gives null.
 

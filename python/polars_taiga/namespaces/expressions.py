@@ -189,9 +189,10 @@ class TaigaExpr:
         *,
         method: CalibrationMethod = "isotonic",
         weight: IntoColumn | None = None,
+        on_error: Literal["raise", "null"] = "raise",
     ) -> pl.Expr:
         """`tg.fit_calibration` with this expression as the target."""
-        return fit_calibration(self._expr, predicted, method=method, weight=weight)
+        return fit_calibration(self._expr, predicted, method=method, weight=weight, on_error=on_error)
 
     def calibrate(self, calibration: bytes | IntoColumn) -> pl.Expr:
         """`tg.calibrate` of this expression."""

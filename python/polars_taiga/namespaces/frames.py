@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import polars as pl
@@ -61,6 +62,17 @@ def _plain(batches: Batches) -> Batches:
     return batches if number is None else number
 
 
+def _names_with_nul(columns: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Those of names, and of the fields that their types have, in which the character NUL stands."""
+    for name, dtype in columns:
+        if "\0" in name:
+            yield name
+        while isinstance(dtype, pl.List | pl.Array):
+            dtype = dtype.inner
+        if isinstance(dtype, pl.Struct):
+            yield from _names_with_nul((field.name, field.dtype) for field in dtype.fields)
+
+
 def _collected(frame: pl.LazyFrame, expr: pl.Expr, engine: Engine) -> pl.Series:
     """What an expression over a frame gives."""
     with _plugin.errors():
@@ -84,6 +96,9 @@ class _Fits:
         """The frame as a query."""
         raise NotImplementedError
 
+    def _check_names(self, columns: Iterable[IntoColumns]) -> None:
+        """Check the names of the columns that expressions and selectors give, where those of the frame are known."""
+
     def _may_be_in_batches(self, batches: bool | int | str) -> bool:
         """Whether `batches` may come to a fit in batches."""
         return batches is not False
@@ -94,6 +109,7 @@ class _Fits:
 
     def _fitted_in(self, given: BatchesCall, engine: Engine) -> Model | None:
         """The model of a fit that may be one in batches."""
+        self._check_names(given.call.inputs()[:1])
         may = self._may_be_in_batches(given.batches)
         done, value = given.fit(self._lazy(), engine) if may else (False, None)
         if done:
@@ -104,6 +120,7 @@ class _Fits:
         self, call: tuple[Call, dict[str, Any]], expr: pl.Expr, batches: Batches, engine: Engine
     ) -> pl.Series:
         """What an expression of folds gives, or the same call of a frame that is read in batches."""
+        self._check_names(call[0].inputs()[:1])
         given = BatchesCall(call[0], _plain(batches), None, call[1])
         may = self._may_be_in_batches(given.batches)
         done, value = given.fit(self._lazy(), engine) if may else (False, None)
@@ -550,7 +567,9 @@ class _Fits:
         """Fit by `tg.fit_target_encoder`: collect the query of a lazy frame, and return the encoder; `None` where
         `on_error` makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
-        value = self._value(fit_target_encoder(cat, target, on_error=on_error, **params), engine)
+        expr = fit_target_encoder(cat, target, on_error=on_error, **params)
+        self._check_names([cat, target])
+        value = self._value(expr, engine)
         return None if value is None else Encoder(value)
 
     @overload
@@ -588,7 +607,9 @@ class _Fits:
         """Measure a model by `tg.score`: collect the query of a lazy frame, and return the value; `None` where
         `on_error` makes it null. `engine`: as in `LazyFrame.collect`, what the query is run by.
         """
-        value: float | None = self._value(score(model, target, *features, on_error=on_error, **params), engine)
+        expr = score(model, target, *features, on_error=on_error, **params)
+        self._check_names([target, *features])
+        value: float | None = self._value(expr, engine)
         return value
 
     def receipt(
@@ -603,7 +624,9 @@ class _Fits:
         """Compute a receipt by `tg.receipt`: collect the query of a lazy frame, and return the text. `engine`: as in
         `LazyFrame.collect`, what the query is run by.
         """
-        value: str = self._value(receipt(fit, *columns, row_key=row_key, version=version, **params), engine)
+        expr = receipt(fit, *columns, row_key=row_key, version=version, **params)
+        self._check_names([*columns, row_key])
+        value: str = self._value(expr, engine)
         return value
 
 
@@ -657,6 +680,20 @@ class TaigaDataFrame(_Fits):
     def _lazy(self) -> pl.LazyFrame:
         return self._frame.lazy()
 
+    def _check_names(self, columns: Iterable[IntoColumns]) -> None:
+        # Polars panics where it hands a column of such a name on.
+        if next(_names_with_nul(self._frame.schema.items()), None) is None:
+            return
+        known: Mapping[str, Any] = {}
+        # What else is wrong with them the query tells.
+        with suppress(pl.exceptions.PolarsError):
+            exprs = _plugin.as_exprs(columns, "a column")
+            structs = [pl.struct(expr).alias(str(i)) for i, expr in enumerate(exprs)]
+            known = self._frame.clear().lazy().select(structs).collect_schema()
+        for name in _names_with_nul(known.items()):
+            msg = f"column {name!r}: it has the character NUL in its name, by which Polars can't hand it on: rename it"
+            raise ValueError(msg)
+
     def _may_be_in_batches(self, batches: bool | int | str) -> bool:
         # What is in memory has room there.
         return batches is not False and batches != "auto"
@@ -670,13 +707,17 @@ class TaigaDataFrame(_Fits):
         **params: Unpack[PredictParams],
     ) -> pl.DataFrame:
         """The frame with the predictions of `tg.predict` as a column more."""
+        expr = predict(model, *features, **params).alias(name)
+        self._check_names(features)
         with _plugin.errors():
-            return self._frame.with_columns(predict(model, *features, **params).alias(name))
+            return self._frame.with_columns(expr)
 
     @shows(ByGroupParams)
     def fit_gbdt_by(
         self, by: IntoColumns, target: IntoColumn, *features: IntoColumns, **params: Unpack[ByGroupParams]
     ) -> pl.DataFrame:
         """The keys of each group of rows, and the `model` that `tg.fit_gbdt_by` fits to it."""
+        expr = fit_gbdt_by(by, target, *features, **params)
+        self._check_names([by, target, *features])
         with _plugin.errors():
-            return self._frame.select(fit_gbdt_by(by, target, *features, **params)).unnest("models")
+            return self._frame.select(expr).unnest("models")

@@ -40,6 +40,19 @@ def models(of: Model | Mapping[str, Model]) -> dict[str, Model]:
     return {str(name): checked_model(model) for name, model in of.items()}
 
 
+def named(model: Model) -> str:
+    """What a model predicts, for an error: its target, or all that it has."""
+    return listed(f"`{target}`" for target in model.targets or [model.target])
+
+
+def title_of(model: Model, drawn: Sequence[str | None] = ()) -> str:
+    """What a picture is about: the target; of several the one that is drawn, or all, the first three by name."""
+    if model.targets is None:
+        return model.target
+    shown = [name for name in drawn if name is not None] if len(drawn) == 1 else model.targets
+    return ", ".join(shown[:3]) + (f", … ({len(shown)})" if len(shown) > 3 else "")
+
+
 def frame_of(data: object) -> pl.LazyFrame:
     """Check that it is a frame."""
     if isinstance(data, pl.DataFrame | pl.LazyFrame):
@@ -75,7 +88,7 @@ def feature_rows(model: Model, frame: object, rows: int, seed: int = 0) -> pl.Da
 
 def _of_classes(model: Model, explained: pl.Series) -> dict[str | None, pl.Series]:
     """An explanation by class; one of None where there is one output."""
-    if model._inner.outputs() == 1:
+    if model._inner.outputs() == 1 and model.targets is None:
         return {None: explained}
     return {of.name: of for of in explained.struct.unnest().get_columns()}
 
@@ -117,9 +130,9 @@ def explained_columns(model: Model) -> list[str]:
 
 def outputs(model: Model, label: object, most: int) -> list[str | None]:
     """The outputs to draw: the one of a regression or two classes, the class that was chosen, or all."""
-    if model._inner.outputs() == 1:
+    if model._inner.outputs() == 1 and model.targets is None:
         if label is not None:
-            msg = "parameter `label`: it chooses between more than two classes, or several quantiles"
+            msg = "parameter `label`: it chooses between more than two classes, several quantiles or several targets"
             raise ValueError(msg)
         return [None]
     if label is not None:
@@ -127,7 +140,10 @@ def outputs(model: Model, label: object, most: int) -> list[str | None]:
     names = class_names(model)
     if len(names) > most:
         several = "classes" if model.classes is not None else "numbers that are predicted"
-        msg = f"parameter `label`: `{model.target}` has {len(names)} {several}, and at most {most} are drawn: name one"
+        what = f"`{model.target}` has {len(names)} {several}"
+        if model.targets is not None:
+            what = f"the model predicts {len(names)} targets, {named(model)}"
+        msg = f"parameter `label`: {what}, and at most {most} are drawn: name one"
         raise ValueError(msg)
     return list(names)
 
@@ -136,7 +152,12 @@ def unit_of(model: Model, drawn: list[str | None]) -> str:
     """What the raw scores of the drawn outputs are."""
     if len(drawn) == 1:
         return score_title(model, drawn[0])
-    return f"{'probability' if model.learner == 'forest' else 'score'} of each {model.target}"
+    return f"{'probability' if model.learner == 'forest' else 'score'} of each {each_of(model)}"
+
+
+def each_of(model: Model) -> str:
+    """What each of several outputs is one of."""
+    return model.target if model.targets is None else "target"
 
 
 def scored(
@@ -149,6 +170,10 @@ def scored(
     known = target_by_name(model) if target is None else of_frame(target, "the target")
     weight = pl.lit(1.0) if weights is None else of_frame(weights, "weights").cast(pl.Float64)
     prediction = predict_by_name(model)
+    if model.targets is not None:
+        what = "several targets" if len(model.targets) > 1 else "a struct of one target"
+        msg = f"the model of {named(model)} predicts {what}, and one is drawn: fit it alone"
+        raise ValueError(msg)
     if model.classes is None and model._inner.outputs() > 1:
         if model.loss != "gaussian":
             msg = f"the model of `{model.target}` predicts several quantiles, and one number is drawn: fit one quantile"

@@ -164,7 +164,8 @@ def _draw_shap(model: Model, sample: pl.DataFrame, feature: str, drawn: list[str
             ],
         )
     )
-    return panels(chart, drawn, f"What {feature} does to {model.target}", f"{sample.height:,} rows{absent}", categories)
+    title = f"What {feature} does to {_rows.title_of(model, drawn)}"
+    return panels(chart, drawn, title, f"{sample.height:,} rows{absent}", categories)
 
 
 def _colour(values: pl.Series, name: str) -> tuple[pl.Series, Any]:

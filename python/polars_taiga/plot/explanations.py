@@ -156,7 +156,8 @@ def shap_summary(
         chart = chart.encode(facet=alt.Facet("series:N", columns=2, title=None, sort=drawn))
         width = 300
     shown = f"{sample.height:,} rows" + (f", {len(kept)} of {len(names)} features" if len(kept) < len(names) else "")
-    picture: Chart = _chart.finish(chart, f"What moves {model.target}", shown, width=width, height=alt.Step(34))
+    title = f"What moves {_rows.title_of(model, drawn)}"
+    picture: Chart = _chart.finish(chart, title, shown, width=width, height=alt.Step(34))
     return picture
 
 
@@ -268,7 +269,7 @@ def shap_waterfall(
         if _scores.in_unit_of_target(model)
         else f"{_scores.probability_title(model, of_class)}: {_chart.number(probability)}"
     )
-    title = f"How row {row} comes to its {model.target}"
+    title = f"How row {row} comes to its {_rows.title_of(model, [of_class])}"
     picture: LayerChart = _chart.finish(
         drawn + text[0] + text[1] + points, title, subtitle, width=460, height=alt.Step(24)
     )
@@ -358,6 +359,6 @@ def interactions(
     else:
         chart = alt.layer(chart)
     subtitle = f"{sample.height:,} rows; halves of what two share in each of their cells"
-    title = f"What columns do together for {model.target}"
+    title = f"What columns do together for {_rows.title_of(model, drawn)}"
     picture: LayerChart = _chart.finish(chart, title, subtitle, width=alt.Step(40), height=alt.Step(26))
     return picture

@@ -102,7 +102,8 @@ def importance(
             msg = 'parameter `frame`: kind="shap" is measured on rows'
             raise ValueError(msg)
         found = _of_shap(model, frame, _chart.at_least("rows", rows, 1, 10**9))
-        unit = "" if len(_scores.class_names(model)) > 2 else f", {_scores.score_title(model)}"
+        several = len(_scores.class_names(model)) > (2 if model.targets is None else 1)
+        unit = "" if several else f", {_scores.score_title(model)}"
         what = f"mean size of its Shapley values{unit}"
     else:
         measure: Any = model.importance
@@ -136,17 +137,18 @@ def importance(
         .encode(
             x=alt.X("importance:Q", title=what, stack="zero", axis=axis),
             y=alt.Y("feature:N", sort=kept, title=None, axis=alt.Axis(labelLimit=220)),
-            color=_chart.colours(series, model.target) if len(series) > 1 else alt.value(_chart.BLUE),
+            color=_chart.colours(series, _rows.each_of(model)) if len(series) > 1 else alt.value(_chart.BLUE),
             tooltip=["feature:N", *(["series:N"] if len(series) > 1 else []), "importance:Q"],
         )
     )
-    picture: Chart = _chart.finish(chart, f"Importance of features for {model.target}", width=420, height=alt.Step(20))
+    title = f"Importance of features for {_rows.title_of(model)}"
+    picture: Chart = _chart.finish(chart, title, width=420, height=alt.Step(20))
     return picture
 
 
 def _metric_title(metric: str, model: Model) -> str:
     """The title of a metric's axis, with the target where it is in its unit."""
-    return f"{metric}, {model.target}" if metric in _IN_UNIT and model.classes is None else metric
+    return f"{metric}, {_rows.title_of(model)}" if metric in _IN_UNIT and model.classes is None else metric
 
 
 def _curves(model: Model) -> list[tuple[str, str, str]]:
@@ -207,9 +209,9 @@ def history(model: Model | Mapping[str, Model], *, points: int = 500) -> LayerCh
     for name, one in by_name.items():
         rounds = one.history
         if rounds.height == 0:
-            msg = f"the model of `{one.target}`{f', {name!r},' if name else ''} has no history: fit it with eval="
+            msg = f"the model of {_rows.named(one)}{f', {name!r},' if name else ''} has no history: fit it with eval="
             raise ValueError(msg)
-        target = one.target
+        target = _rows.title_of(one)
         for column, rows, metric in _curves(one):
             series = ", ".join(filter(None, [name, rows]))
             drawn.setdefault(series, None)

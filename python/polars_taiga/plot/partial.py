@@ -109,7 +109,7 @@ def partial_dependence(
     individual = frame is not None and len(names) == 1
     sample = None if frame is None else rows
     table = table_of(model, frame, names, grid=grid, centered=centered, individual=individual, sample=sample, seed=seed)
-    series = table["class"] if model._inner.outputs() > 1 else pl.repeat("", table.height, eager=True)
+    series = pl.repeat("", table.height, eager=True) if drawn == [None] else table["class"]
     is_drawn = series.is_in([name or "" for name in drawn])
     # Under names of ours: a column may have any.
     cells = pl.DataFrame(
@@ -134,7 +134,7 @@ def _unit(model: Model, drawn: list[str | None], by_trees: bool, centered: bool)
     elif len(drawn) == 1:
         unit = _scores.probability_title(model, drawn[0])
     else:
-        unit = f"probability of each {model.target}"
+        unit = f"{'predicted' if model.classes is None else 'probability of each'} {_rows.each_of(model)}"
     return ["less its value at the first point:", unit] if centered else unit
 
 
@@ -178,7 +178,7 @@ def _draw_lines(
     else:
         mean_line = mean_of.mark_line(color=_chart.ORANGE, strokeWidth=3)
     chart = alt.layer(rows, mean_line, data=base.data)
-    return panels(chart, drawn, f"{model.target} by {feature}", subtitle, categories)
+    return panels(chart, drawn, f"{_rows.title_of(model, drawn)} by {feature}", subtitle, categories)
 
 
 def _ends(values: pl.Series, side: str) -> list[pl.Series]:
@@ -237,4 +237,5 @@ def _draw_map(
         )
     )
     subtitle += "; without missing values" if cells.height < found_all else ""
-    return panels(chart, drawn, f"{model.target} by {values[0].name} and {values[1].name}", subtitle, [])
+    title = f"{_rows.title_of(model, drawn)} by {values[0].name} and {values[1].name}"
+    return panels(chart, drawn, title, subtitle, [])

@@ -80,9 +80,10 @@ def tree(model: Model, tree: int = 0, *, depth: int | None = None, label: object
         unit = f"share of {_class(model, label)}" if names else f"mean {model.target}"
     else:
         unit = _scores.score_title(model, names[nodes["output"][0]] if model._inner.outputs() > 1 else None)
-    title = f"Tree {tree} of {count} for {model.target}"
-    if model.learner == "gbdt" and model._inner.outputs() > 1:
-        title += f" = {names[nodes['output'][0]]}"
+    of_output = names[nodes["output"][0]] if model.learner == "gbdt" and model._inner.outputs() > 1 else None
+    title = f"Tree {tree} of {count} for {_rows.title_of(model, () if of_output is None else [of_output])}"
+    if of_output is not None and model.targets is None:
+        title += f" = {of_output}"
     cut_text = f"; below level {depth} cut off, the mean of what is there is shown" if cut else ""
     if symmetric and found[0]["left"] is not None:
         picture: LayerChart = _table(found, title, unit, cut_text)
@@ -116,6 +117,7 @@ def _formulas(nodes: pl.DataFrame) -> pl.Series:
         terms = [
             f"{'−' if by < 0 else '+'} {_chart.number(abs(by))}·{name}"
             for name, by in zip(features, coefficients, strict=True)
+            if by != 0
         ]
         return " ".join([_chart.number(constant), *terms])
 

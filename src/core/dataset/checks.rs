@@ -117,7 +117,7 @@ pub fn check_positive(target: &Target<'_>, positive: Option<&Label>) -> Result<(
     match (positive, target) {
         (None, _) => Ok(()),
         (Some(positive), Target::Classes { labels, .. }) => labels.check_positive(positive),
-        (Some(positive), Target::Numbers(_) | Target::Several(_)) => Err(not_numeric(positive)),
+        (Some(positive), Target::Numbers(_) | Target::Several(_)) => Err(not_numeric(positive, "loss=\"logloss\"")),
     }
 }
 
@@ -135,8 +135,8 @@ pub fn check_one_target(input: &Input<'_>, learner: &str) -> Result<()> {
     }
 }
 
-/// That a target of numbers has no class to predict.
-pub fn not_numeric(positive: &Label) -> Error {
-    let text = format!("{positive} would be one of two classes, and the target is numeric: integers are classes under loss=\"logloss\"");
+/// That a target of numbers has no class to predict; under what its integers would be classes.
+pub fn not_numeric(positive: &Label, under: &str) -> Error {
+    let text = format!("{positive} would be one of two classes, and the target is numeric: integers are classes under {under}");
     Error::parameter("positive", text)
 }

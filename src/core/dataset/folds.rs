@@ -82,7 +82,9 @@ impl Folds {
             Division::Given(parts, of_row) => (*parts, of_row.to_vec()),
         };
         if count < 2 {
-            return Err(Error::parameter("folds", format!("{count} is less than 2: what is predicted must be left out of the fit")));
+            let error = Error::parameter("folds", format!("{count} is less than 2: what is predicted must be left out of the fit"));
+            // Of how many parts rows are, other rows tell otherwise.
+            return Err(if matches!(division, Division::Given(..)) { error.degenerate() } else { error });
         }
         if count > MOST_FOLDS {
             return Err(Error::parameter("folds", format!("{count} is more than {MOST_FOLDS}, and each takes a fit")));

@@ -1,6 +1,7 @@
 use super::*;
 use crate::column::Column;
 use crate::dataset::labels::Labels;
+use crate::error::RowsFault;
 use proptest::prelude::*;
 
 /// Returns a table without features, of numbers or of classes.
@@ -89,6 +90,16 @@ fn too_few_are_an_error() {
     assert!(error(Division::Groups(3, &[0, 0, 1])).contains("there are 2 groups"));
     assert!(error(Division::Times(3, &[0, 0, 1])).contains("there are 2 distinct times"));
     assert!(error(Division::Parts(MOST_FOLDS + 1)).contains("more than"));
+}
+
+/// Proves that a number of parts is the call's fault where the call says it, and the rows' where these tell it.
+#[test]
+fn parts_that_rows_tell_are_their_fault() {
+    let fault = |division: Division<'_>| with_target(None, 3, |input| Folds::new(input, &division, 0)).err().unwrap().rows_fault();
+    assert_eq!(fault(Division::Parts(1)), None);
+    assert_eq!(fault(Division::Parts(4)), Some(RowsFault::Degenerate));
+    assert_eq!(fault(Division::Given(1, &[0, 0, NO_FOLD])), Some(RowsFault::Degenerate));
+    assert_eq!(fault(Division::Given(0, &[NO_FOLD; 3])), Some(RowsFault::Degenerate));
 }
 
 /// Proves that rows of no fold are in all fits and predicted in none.

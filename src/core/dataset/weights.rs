@@ -146,7 +146,8 @@ fn class_weights(input: &Input<'_>, class_weight: &ClassWeight) -> Result<Option
                 return Err(Error::parameter(
                     "class_weight",
                     format!("the target has no class `{unknown}`; its classes are {}", names.join(", ")),
-                ));
+                )
+                .degenerate());
             }
             Ok(Some(names.iter().map(|n| by_label.get(n).map_or(1.0, |w| w.0)).collect()))
         }

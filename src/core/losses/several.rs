@@ -26,11 +26,18 @@ pub(super) fn check(kind: LossKind, loss: &dyn Loss) -> Result<()> {
     if serves(kind, loss) {
         return Ok(());
     }
+    if kind == LossKind::Quantile {
+        return Err(Error::parameter("alpha", "several targets have one quantile each: name one number, or fit each target by itself"));
+    }
     let fits = |kind: &&LossKind| {
         **kind != LossKind::Custom && super::one(**kind, &LossParams::default(), 1, 1.0).is_ok_and(|l| serves(**kind, l.as_ref()))
     };
     let names: Vec<String> = LossKind::ALL.iter().filter(fits).map(|kind| format!("\"{}\"", kind.name())).collect();
-    Err(Error::parameter("loss", format!("\"{}\" is for one target; several can have {}", kind.name(), names.join(", "))))
+    let own = match kind {
+        LossKind::Custom => "a loss of your own".into(),
+        _ => format!("\"{}\"", kind.name()),
+    };
+    Err(Error::parameter("loss", format!("{own} is for one target; several can have {}", names.join(", "))))
 }
 
 fn serves(kind: LossKind, loss: &dyn Loss) -> bool {

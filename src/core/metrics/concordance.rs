@@ -38,8 +38,8 @@ impl Ranks {
 }
 
 /// The share of pairs of rows, of which is known whose event came first, that the predictions have in the same order; equal predictions
-/// count half (Harrell et al., "Evaluating the yield of medical tests", 1982). An event comes before one whose time is later for sure, and
-/// before one that was censored at the same time. A pair counts the product of its weights; under strata pairs are of one stratum.
+/// count half (Harrell et al., "Evaluating the yield of medical tests", 1982). An event comes before one whose time is not earlier for sure,
+/// the least of the one not being below the largest of the other, unless both were seen, at the same time. A pair counts the product of its weights; under strata pairs are of one stratum.
 fn concordance(rows: &Rows<'_>) -> f64 {
     let earlier = if rows.link == Link::Hazard { -1.0 } else { 1.0 };
     let of_strata = strata(rows).into_iter().map(|stratum| pairs(stratum, earlier));
@@ -58,11 +58,14 @@ fn pairs(rows: Vec<Lifetime>, sign: f64) -> (f64, f64) {
     let tied = |a: &(usize, Lifetime), b: &(usize, Lifetime)| a.0.cmp(&b.0).then(a.1.weight.total_cmp(&b.1.weight));
     all.sort_unstable_by(|a, b| b.1.lower.total_cmp(&a.1.lower).then(b.1.upper.total_cmp(&a.1.upper)).then(tied(a, b)));
     let mut events: Vec<(usize, Lifetime)> = all.iter().filter(|(_, row)| row.upper.is_finite()).copied().collect();
-    events.sort_unstable_by(|a, b| b.1.upper.total_cmp(&a.1.upper).then(tied(a, b)));
+    // Of those with the same largest time the ones seen then come first: they alone are not held against each other.
+    let seen = |a: &Lifetime, b: &Lifetime| b.has_died().cmp(&a.has_died());
+    events.sort_unstable_by(|a, b| b.1.upper.total_cmp(&a.1.upper).then(seen(&a.1, &b.1)).then(tied(a, b)));
     let (mut ranks, mut later) = (Ranks(vec![0.0; predicted.len()]), all.iter().peekable());
     let (mut known, mut correct, mut total) = (0.0, 0.0, 0.0);
     for (rank, event) in &events {
-        let is_later = |row: &Lifetime| row.lower > event.upper || row.lower == event.upper && row.upper > event.upper;
+        let is_later =
+            |row: &Lifetime| row.lower > event.upper || row.lower == event.upper && (row.upper > event.upper || !event.has_died());
         while let Some((rank, row)) = later.next_if(|(_, row)| is_later(row)) {
             ranks.add(*rank, row.weight);
             known += row.weight;

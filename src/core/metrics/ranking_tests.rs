@@ -95,6 +95,22 @@ proptest! {
     }
 }
 
+/// Proves that grades whose gains are beyond f64, or whose sums are, have the value that their ratios make.
+#[test]
+fn gains_of_any_grade_are_finite() {
+    let of = |scores: &[f64], grades: &[f64]| measured(MetricKind::Ndcg, scores, grades, None, &vec![0; grades.len()], None);
+    let (scores, discount) = ([0.1, 0.2, 0.3], |place: f64| 1.0 / (place + 1.0).log2());
+    assert!((of(&scores, &[2_000.0, 1.0, 0.0]) - discount(3.0)).abs() < 1e-12);
+    assert!((of(&scores, &[1_023.0; 3]) - 1.0).abs() < 1e-12);
+    for more in [0.0, 897.0, 1_000.0, 100_000.0] {
+        // The last one gains half as much as the first, a quarter of the second.
+        let value = of(&scores, &[more + 64.0, more + 65.0, more + 63.0]);
+        let wanted =
+            (discount(1.0) + 4.0 * discount(2.0) + 2.0 * discount(3.0)) / (4.0 * discount(1.0) + 2.0 * discount(2.0) + discount(3.0));
+        assert!((value - wanted).abs() < 1e-12, "{more}: {value} {wanted}");
+    }
+}
+
 /// What scikit-learn 1.9's `ndcg_score` gives for gains `2^grade - 1`, and XGBoost's and LightGBM's 1 for a group without grades.
 #[test]
 fn known_values() {

@@ -80,7 +80,7 @@ proptest! {
         prop_assert!(same(found, right / all), "{found} {}", right / all);
     }
 
-    /// Of times between bounds a pair counts where one's largest time is below the other's least.
+    /// Of times between bounds a pair counts where one's largest time is not above the other's least, unless both were seen at that time.
     #[test]
     fn concordance_of_bounds_counts_pairs_that_are_sure(rows in prop::collection::vec((0u32..12, 0u32..5, -6i32..6), 1..50)) {
         let lower: Vec<f64> = rows.iter().map(|r| r.0 as f64).collect();
@@ -89,7 +89,8 @@ proptest! {
         let (mut right, mut all) = (0.0, 0.0);
         for i in 0..rows.len() {
             for j in 0..rows.len() {
-                if upper[i] < lower[j] || upper[i] == lower[j] && upper[j] > upper[i] {
+                let both_seen = lower[i] == upper[i] && lower[j] == upper[j];
+                if upper[i] < lower[j] || upper[i] == lower[j] && !both_seen {
                     all += 1.0;
                     right += if score[i] < score[j] { 1.0 } else if score[i] == score[j] { 0.5 } else { 0.0 };
                 }
@@ -194,6 +195,19 @@ fn aft_nloglik_is_of_densities_and_shares() {
         let found = of_times(MetricKind::AftNloglik, &params, Link::Time, &score, &columns);
         assert!((found - expected).abs() < 1e-12, "{distribution:?}: {found} {expected}");
     }
+}
+
+/// An event between bounds comes before one that was seen at the upper one, and two that were seen at one time have no order.
+#[test]
+fn concordance_of_bounds_that_meet() {
+    let of = |lower: [f64; 2], upper: [f64; 2], score: [f64; 2]| {
+        let columns = [lower.to_vec(), upper.to_vec()];
+        of_times(MetricKind::Concordance, &LossParams::default(), Link::Time, &score, &columns)
+    };
+    assert_eq!(of([2.0, 5.0], [5.0, 5.0], [0.0, 1.0]), 1.0);
+    assert_eq!(of([2.0, 5.0], [5.0, 5.0], [1.0, 0.0]), 0.0);
+    assert_eq!(of([2.0, 5.0], [5.0, 8.0], [0.0, 1.0]), 1.0);
+    assert!(of([5.0, 5.0], [5.0, 5.0], [0.0, 1.0]).is_nan() && of([2.0, 4.0], [5.0, 4.0], [0.0, 1.0]).is_nan());
 }
 
 /// Hazards far apart neither overflow nor vanish.

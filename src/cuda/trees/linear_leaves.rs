@@ -136,7 +136,13 @@ impl<'a> LinearLeaves<'a> {
         }
         let of_number = |leaf: &usize| {
             let own = &columns.leaves[*leaf];
-            LinearLeafColumns { first: firsts[*leaf], columns: own.slots.len() as u32, sums: own.first as u32, leaf: *leaf as u32 }
+            LinearLeafColumns {
+                first: firsts[*leaf],
+                columns: own.slots.len() as u32,
+                sums: own.first as u32,
+                leaf: *leaf as u32,
+                added: own.added,
+            }
         };
         let leaves: Vec<LinearLeafColumns> = by_number.iter().map(of_number).collect();
         self.leaves.reserve(queue, "a tree", leaves.len())?;

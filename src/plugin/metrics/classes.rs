@@ -2,10 +2,12 @@
 
 use crate::columns::Numbers;
 use crate::errors;
+use crate::schema::check_number_field;
 use crate::target::classes_of;
 use polars::prelude::*;
 use std::collections::HashMap;
 use taiga_engine::dataset::labels::Label;
+use taiga_engine::error::RowsFault;
 use taiga_engine::metrics::MetricKind;
 
 /// The class of each row, and what is predicted.
@@ -36,17 +38,10 @@ impl Classes {
     /// For missing values, probabilities that are none, labels that are none of the classes, and types that do not go together; names
     /// the column.
     pub fn new(kind: MetricKind, target: &Series, predicted: &Series, positive: Option<&Label>) -> PolarsResult<Classes> {
-        let by_labels = matches!(kind, MetricKind::Accuracy | MetricKind::BalancedAccuracy | MetricKind::F1 | MetricKind::Mcc);
         match predicted.dtype() {
             DataType::Struct(_) => of_struct(kind, target, predicted, positive),
-            dtype if by_labels && (is_text(dtype) || *dtype == DataType::Boolean || dtype.is_integer()) => {
-                of_labels(target, predicted, positive)
-            }
-            dtype if is_text(dtype) => {
-                let text =
-                    format!("its type is {dtype}; \"{}\" is of probabilities: a number a row, or a struct of one a class", kind.name());
-                Err(errors::mistyped(predicted.name(), text))
-            }
+            dtype if are_labels(kind, dtype) => of_labels(target, predicted, positive),
+            dtype if is_text(dtype) => Err(no_probabilities(kind, predicted.name(), dtype)),
             _ => {
                 let shares = numbers(predicted, "a prediction")?;
                 // Any score orders rows.
@@ -54,6 +49,69 @@ impl Classes {
                     check_shares(predicted, &shares)?;
                 }
                 Ok(Classes { target: truths(kind, target, positive)?, predicted: Predicted::Shares(vec![shares]), of_two: true })
+            }
+        }
+    }
+}
+
+/// Whether predictions of this type are labels.
+fn are_labels(kind: MetricKind, dtype: &DataType) -> bool {
+    let by_labels = matches!(kind, MetricKind::Accuracy | MetricKind::BalancedAccuracy | MetricKind::F1 | MetricKind::Mcc);
+    by_labels && (is_text(dtype) || *dtype == DataType::Boolean || dtype.is_integer())
+}
+
+fn no_probabilities(kind: MetricKind, name: &str, dtype: &DataType) -> PolarsError {
+    let text = format!("its type is {dtype}; \"{}\" is of probabilities: a number a row, or a struct of one a class", kind.name());
+    errors::mistyped(name, text)
+}
+
+fn unnamed_text(name: &str) -> PolarsError {
+    let text = "its labels are text: say by `positive=` which one the predictions are the probability of, or give a struct of one a class";
+    errors::column(name, text)
+}
+
+fn unlike_labels(predicted: &Field, target: &Field) -> PolarsError {
+    let (own, of_target) = (predicted.dtype(), target.dtype());
+    errors::mistyped(predicted.name(), format!("its type is {own}, and the labels of `{}` are of type {of_target}", target.name()))
+}
+
+fn no_class<'a>(label: &str, names: impl Iterator<Item = &'a str>) -> PolarsError {
+    errors::data(format!("parameter `positive`: {label:?} is none of the classes {}", names.collect::<Vec<_>>().join(", ")))
+}
+
+/// Checks what types tell, of the columns whose types are known.
+///
+/// # Errors
+/// As [`Classes::new`].
+pub fn check(kind: MetricKind, target: Option<&Field>, predicted: Option<&Field>, positive: Option<&Label>) -> PolarsResult<()> {
+    let check_positive = |field: Option<&Field>, label: &Label| field.map_or(Ok(()), |f| check_label(f.name(), f.dtype(), label));
+    let Some(predicted) = predicted else { return Ok(()) };
+    match predicted.dtype() {
+        DataType::Struct(fields) => {
+            fields.iter().filter(|f| *f.dtype() != DataType::Null).try_for_each(|f| check_number_field(f, "a probability"))?;
+            let label = positive.filter(|_| fields.len() == 2 && kind != MetricKind::Multiclass).map(label_text);
+            match label.filter(|label| fields.iter().all(|f| f.name() != label.as_str())) {
+                Some(label) => Err(no_class(&label, fields.iter().map(|f| f.name().as_str()))),
+                None => Ok(()),
+            }
+        }
+        dtype if are_labels(kind, dtype) => match (target, positive) {
+            (_, Some(label)) => {
+                check_positive(target, label)?;
+                check_label_type(predicted.name(), dtype, label)
+            }
+            (Some(target), None) if is_text(target.dtype()) != is_text(dtype) => Err(unlike_labels(predicted, target)),
+            (Some(target), None) if !is_text(target.dtype()) => check_number_field(target, "a target"),
+            _ => Ok(()),
+        },
+        dtype if is_text(dtype) => Err(no_probabilities(kind, predicted.name(), dtype)),
+        _ => {
+            check_number_field(predicted, "a prediction")?;
+            match (target, positive) {
+                (_, Some(label)) => check_positive(target, label),
+                (Some(target), None) if is_text(target.dtype()) => Err(unnamed_text(target.name())),
+                (Some(target), None) => check_number_field(target, "a target"),
+                (None, None) => Ok(()),
             }
         }
     }
@@ -84,12 +142,15 @@ fn nulls(series: &Series, role: &str) -> PolarsResult<()> {
 fn truths(kind: MetricKind, target: &Series, positive: Option<&Label>) -> PolarsResult<Vec<f64>> {
     let name = target.name();
     if let Some(positive) = positive {
-        return Ok(is_label(target, positive)?.into_iter().map(f64::from).collect());
+        check_label(name, target.dtype(), positive)?;
+        let is_it = is_label(target, positive)?;
+        if !is_it.contains(&true) {
+            check_may_lack(&[target], positive)?;
+        }
+        return Ok(is_it.into_iter().map(f64::from).collect());
     }
     if is_text(target.dtype()) {
-        let text =
-            "its labels are text: say by `positive=` which one the predictions are the probability of, or give a struct of one a class";
-        return Err(errors::column(name, text));
+        return Err(unnamed_text(name));
     }
     let truths = numbers(target, "a target")?;
     let takes_shares =
@@ -107,26 +168,70 @@ fn truths(kind: MetricKind, target: &Series, positive: Option<&Label>) -> Polars
     }
 }
 
+/// Checks that a label can be one of a column of this type.
+fn check_label_type(name: &str, dtype: &DataType, label: &Label) -> PolarsResult<()> {
+    let json = serde_json::to_value(label).unwrap_or_default();
+    let fits = match &json {
+        serde_json::Value::String(_) => is_text(dtype),
+        serde_json::Value::Bool(_) => *dtype == DataType::Boolean,
+        serde_json::Value::Number(_) => dtype.is_numeric(),
+        _ => false,
+    };
+    match fits {
+        true => Ok(()),
+        false => Err(errors::mistyped(name, format!("its type is {dtype}, and `positive` is {json}"))),
+    }
+}
+
+/// The same of a target, whose type may say which labels there are.
+fn check_label(name: &str, dtype: &DataType, label: &Label) -> PolarsResult<()> {
+    check_label_type(name, dtype, label)?;
+    let DataType::Enum(categories, _) = dtype else { return Ok(()) };
+    let (label, known) = (label_text(label), || categories.categories().values_iter());
+    if known().any(|own| own == label) { Ok(()) } else { Err(no_label(&label, name, &known().take(SHOWN).collect::<Vec<_>>())) }
+}
+
+/// So many labels are told.
+const SHOWN: usize = 20;
+
+fn no_label(label: &str, name: &str, known: &[&str]) -> PolarsError {
+    errors::data(format!("parameter `positive`: {label:?} is none of the labels of column `{name}` ({})", known.join(", ")))
+}
+
+/// Checks that columns of labels, the target first, may have no row of this one, as those of one other label may, or of a type that knows it.
+fn check_may_lack(columns: &[&Series], label: &Label) -> PolarsResult<()> {
+    let target = columns[0];
+    if matches!(target.dtype(), DataType::Enum(..)) {
+        return Ok(());
+    }
+    let mut known: Vec<String> = vec![];
+    for column in columns {
+        for own in label_texts(column)?.str()?.iter().flatten() {
+            if known.len() < SHOWN && !known.iter().any(|k| k == own) {
+                known.push(own.to_owned());
+            }
+        }
+    }
+    if known.len() < 2 {
+        return Ok(());
+    }
+    known.sort();
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    Err(errors::of_rows(RowsFault::Values, errors::text(&no_label(&label_text(label), target.name(), &known))))
+}
+
 /// Whether each row has a label.
 fn is_label(series: &Series, label: &Label) -> PolarsResult<Vec<bool>> {
+    check_label_type(series.name(), series.dtype(), label)?;
     nulls(series, "a target")?;
-    let wrong = |what: &str| {
-        let text = format!("its type is {}, and `positive` is {what}", series.dtype());
-        errors::mistyped(series.name(), text)
-    };
     let json = serde_json::to_value(label).unwrap_or_default();
     match &json {
-        serde_json::Value::String(text) if is_text(series.dtype()) => {
-            Ok(series.cast(&DataType::String)?.str()?.iter().map(|s| s == Some(text.as_str())).collect())
-        }
-        serde_json::Value::Bool(flag) if *series.dtype() == DataType::Boolean => {
-            Ok(series.bool()?.iter().map(|b| b == Some(*flag)).collect())
-        }
-        serde_json::Value::Number(number) if series.dtype().is_numeric() => {
-            let number = number.as_f64().unwrap_or(f64::NAN);
+        serde_json::Value::String(text) => Ok(series.cast(&DataType::String)?.str()?.iter().map(|s| s == Some(text.as_str())).collect()),
+        serde_json::Value::Bool(flag) => Ok(series.bool()?.iter().map(|b| b == Some(*flag)).collect()),
+        other => {
+            let number = other.as_f64().unwrap_or(f64::NAN);
             Ok(numbers(series, "a target")?.into_iter().map(|y| y == number).collect())
         }
-        other => Err(wrong(&other.to_string())),
     }
 }
 
@@ -165,9 +270,7 @@ fn of_struct(kind: MetricKind, target: &Series, predicted: &Series, positive: Op
     // The second of two is the one that is predicted, or the one that is named.
     if let Some(positive) = positive {
         let label = label_text(positive);
-        let place = *places
-            .get(label.as_str())
-            .ok_or_else(|| errors::data(format!("parameter `positive`: {label:?} is none of the classes {}", names.join(", "))))?;
+        let place = *places.get(label.as_str()).ok_or_else(|| no_class(&label, names.iter().copied()))?;
         if place == 0 {
             shares.swap(0, 1);
             classes.iter_mut().for_each(|k| *k = 1 - *k);
@@ -203,7 +306,11 @@ fn of_labels(target: &Series, predicted: &Series, positive: Option<&Label>) -> P
     nulls(predicted, "a prediction")?;
     let (rows, name) = (target.len(), predicted.name());
     if let Some(positive) = positive {
+        check_label(target.name(), target.dtype(), positive)?;
         let (truths, calls) = (is_label(target, positive)?, is_label(predicted, positive)?);
+        if !truths.contains(&true) && !calls.contains(&true) {
+            check_may_lack(&[target, predicted], positive)?;
+        }
         let target = truths.into_iter().map(f64::from).collect();
         return Ok(Classes { target, predicted: Predicted::Labels(calls.into_iter().map(u32::from).collect()), of_two: true });
     }
@@ -225,10 +332,7 @@ fn of_labels(target: &Series, predicted: &Series, positive: Option<&Label>) -> P
             }
             classes_of(name, both.iter().map(|x| *x as i64))?.0
         }
-        _ => {
-            let text = format!("its type is {}, and the labels of `{}` are of type {}", predicted.dtype(), target.name(), target.dtype());
-            return Err(errors::mistyped(name, text));
-        }
+        _ => return Err(unlike_labels(&predicted.field(), &target.field())),
     };
     let calls = codes.split_off(rows);
     Ok(Classes { target: codes.into_iter().map(f64::from).collect(), predicted: Predicted::Labels(calls), of_two: false })

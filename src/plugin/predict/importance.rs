@@ -1,7 +1,7 @@
 //! `importance`: a model and columns in, how much each column matters to the model's predictions out.
 
 use super::applied::Inputs;
-use super::measured::{Call, Measured, bytes_of_scores, metric_of, scores, scores_of_tables};
+use super::measured::{Call, Measured, Roles, bytes_of_scores, metric_of, role, scores, scores_of_tables};
 use super::{BLOCK, Background, check};
 use crate::errors;
 use crate::export::{Answer, Length, export};
@@ -38,6 +38,11 @@ pub struct ImportanceKwargs {
     /// Whether the second input is the target, and the next one what rows weigh.
     target: bool,
     weight: bool,
+    /// Whether the next one is the rows' groups, and the roles of those behind it that say when events happened.
+    #[serde(default)]
+    group: bool,
+    #[serde(default)]
+    times: Vec<String>,
     /// What is measured where columns are shuffled; by the model unless told.
     metric: Option<String>,
     /// How often each column is shuffled.
@@ -54,7 +59,16 @@ pub struct ImportanceKwargs {
 impl ImportanceKwargs {
     /// The number of inputs before the columns.
     fn first(&self) -> usize {
-        1 + self.target as usize + self.weight as usize + self.background.is_some() as usize
+        self.behind_roles() + self.background.is_some() as usize
+    }
+
+    fn behind_roles(&self) -> usize {
+        1 + self.target as usize + self.weight as usize + self.group as usize + self.times.len()
+    }
+
+    /// What stands between the model and the background.
+    fn roles<'a, T>(&'a self, inputs: &'a [T]) -> Roles<'a, T> {
+        Roles::new(&inputs[1..self.behind_roles()], [self.target, self.weight, self.group, false], &self.times)
     }
 }
 
@@ -96,14 +110,42 @@ impl Explained<'_> {
         let scoring = model.fitted().scoring();
         if scoring.params.targets > 1 {
             return Err(errors::data(
-                "importance: kind=\"loss_change\" shares out the loss of one target, and the model has several; kind=\"shap\" and \"permutation\" will do",
+                "kind=\"loss_change\" shares out the loss of one target, and the model has several; kind=\"shap\" and \"permutation\" will do",
             ));
+        }
+        let metric = MetricSpec::from(scoring.metric);
+        if metric.reads_groups() || metric.reads_times() {
+            return self.loss_changes_of_rows_together(&metric);
         }
         let blocks = self.blocks(|inputs, explanation, rows| {
             let target = &self.measured.target[rows.clone()];
             Losses::of_block(&scoring, &scores(model, inputs)?, explanation, target, self.weight(rows)).map_err(errors::compute)
         })?;
         Ok(loss_changes(&scoring, &blocks))
+    }
+
+    /// The same of a loss that is no mean over rows: of their ranks in groups, or of who was at risk when others had their events.
+    fn loss_changes_of_rows_together(&self, metric: &MetricSpec) -> PolarsResult<Vec<f64>> {
+        let (model, rows) = (&self.measured.ready.model, self.measured.table.rows);
+        let (columns, outputs) = (model.explained_columns().len(), model.fitted().facts().outputs);
+        // The Shapley values of all rows, their scores, and those without a column, on each thread.
+        let bytes = bytes_of_scores(model, rows).saturating_mul((2 * columns + 1 + default_threads()) as u64);
+        let what = format!("the Shapley values of {rows} rows that are measured together");
+        let _reserved = reserve(&what, bytes, "measure fewer rows at a time").map_err(errors::compute)?;
+        let (mut own, mut values) = (vec![Vec::with_capacity(rows); outputs], vec![vec![Vec::with_capacity(rows); columns]; outputs]);
+        for (predicted, explanation) in self.blocks(|inputs, explanation, _| Ok((scores(model, inputs)?, explanation.values.clone())))? {
+            own.iter_mut().zip(predicted).for_each(|(all, block)| all.extend(block));
+            for (all, block) in values.iter_mut().zip(explanation) {
+                all.iter_mut().zip(block).for_each(|(all, block)| all.extend(block));
+            }
+        }
+        let with = self.measured.score(metric, &own)?;
+        let without = |column: usize| {
+            let less = |(own, values): (&Vec<f64>, &Vec<Vec<f64>>)| own.iter().zip(&values[column]).map(|(p, v)| p - v).collect();
+            let less: Vec<Vec<f64>> = own.iter().zip(&values).map(less).collect();
+            Ok(worse_by(metric, with, self.measured.score(metric, &less)?))
+        };
+        on_all_threads(|| (0..columns).into_par_iter().map(without).collect())
     }
 }
 
@@ -168,19 +210,19 @@ impl Shuffled<'_> {
     }
 
     fn value(&self, scores: Vec<Vec<f64>>) -> PolarsResult<f64> {
-        self.measured.score(&self.metric, &scores, &[])
+        self.measured.score(&self.metric, &scores)
     }
 }
 
 /// The names of the columns and their importance, in the model's order.
 fn values_of(inputs: &[Series], kwargs: &ImportanceKwargs) -> PolarsResult<Option<(Vec<String>, Vec<f64>)>> {
     let (first, columns) = inputs.split_at(kwargs.first());
-    let mut roles = first[1..].iter();
-    let target = kwargs.target.then(|| roles.next()).flatten();
-    let weight = kwargs.weight.then(|| roles.next()).flatten();
-    let background = roles.next().zip(kwargs.background.as_ref()).map(|(list, digest)| Background::new(list, digest)).transpose()?;
+    let Roles { target, weight, group, of_metric, times } = kwargs.roles(inputs);
+    let times = times.into_iter().map(|(name, column)| Ok((name, role(column)?))).collect::<PolarsResult<_>>()?;
+    let background = first.get(kwargs.behind_roles()).zip(kwargs.background.as_ref());
+    let background = background.map(|(list, digest)| Background::new(list, digest)).transpose()?;
     let (device, rounds, background) = (kwargs.device.as_str(), kwargs.rounds, background.as_ref());
-    let call = Call { model: &first[0], target, weight, group: None, of_metric: None, columns, device, rounds, background };
+    let call = Call { model: &first[0], target, weight, group, of_metric, times, columns, device, rounds, background };
     let Some(measured) = Measured::new(&call)? else { return Ok(None) };
     let mut measured = measured.without_idle_rows()?;
     if target.is_none() && kwargs.kind != Kind::Shap {
@@ -218,12 +260,13 @@ fn importance_field(inputs: &[Field], kwargs: ImportanceKwargs) -> PolarsResult<
     errors::guarded("importance", || {
         metric_of(kwargs.metric.as_deref())?;
         check(&inputs[0], &inputs[kwargs.first()..], kwargs.wanted.as_ref())?;
+        kwargs.roles(inputs).check(kwargs.wanted.as_ref())?;
         Ok(Field::new("importance".into(), dtype()))
     })
 }
 
-/// `inputs`: the model, structs of the target and of what rows weigh where these are told, the background where there is one, then
-/// the columns.
+/// `inputs`: the model, structs of the target, of what rows weigh, of their groups and of the times of their events where these are told, the
+/// background where there is one, then the columns.
 fn importance(inputs: &[Series], kwargs: ImportanceKwargs) -> Answer {
     expression("importance", true, || {
         let values = match values_of(inputs, &kwargs) {

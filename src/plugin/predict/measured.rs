@@ -1,22 +1,25 @@
 //! What a model is measured on: one model, its rows, their targets and weights, and its predictions of them.
 
 use super::applied::{Applied, Inputs};
-use super::{BLOCK, Background, MODEL, Ready, Table, distinct_models, models_of, ready_against};
+use super::wanted::WantedTarget;
+use super::{BLOCK, Background, MODEL, Ready, Table, distinct_models, models_of, ready_against, wanted};
 use crate::categories;
-use crate::columns::Numbers;
+use crate::columns::{Numbers, is_listed};
 use crate::metrics::metric_from_json;
-use crate::several::{self, SeveralTargets};
+use crate::schema::{check_number_field, is_known};
+use crate::several::SeveralTargets;
 use crate::target::class_codes;
 use crate::threads::for_blocks;
+use crate::times::{self, TimeColumns};
 use crate::{errors, labels};
 use polars::prelude::*;
 use std::sync::Arc;
+use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::row_groups::RowGroups;
 use taiga_engine::dataset::weights::row_weights;
 use taiga_engine::dataset::{ClassWeight, Input, Target};
 use taiga_engine::error::RowsFault;
 use taiga_engine::learners::applied::{Output, Values};
-use taiga_engine::losses::LossKind;
 use taiga_engine::metrics::{MetricSpec, Rows};
 use taiga_engine::model::score::{rows_of, score};
 
@@ -28,6 +31,68 @@ pub fn metric_of(json: Option<&str>) -> PolarsResult<Option<MetricSpec>> {
     json.map(metric_from_json).transpose()
 }
 
+/// What stands between the model and the columns in a call: structs of one column each, but for that of what a metric reads.
+pub struct Roles<'a, T> {
+    pub target: Option<&'a T>,
+    pub weight: Option<&'a T>,
+    pub group: Option<&'a T>,
+    pub of_metric: Option<&'a T>,
+    /// When the events of rows happened, with the roles that say what each tells.
+    pub times: Vec<(&'a str, &'a T)>,
+}
+
+impl<'a, T> Roles<'a, T> {
+    /// Those of the inputs behind the model; `there`: whether target, weight, group and what the metric reads are among them.
+    pub fn new(inputs: &'a [T], there: [bool; 4], times: &'a [String]) -> Self {
+        let mut inputs = inputs.iter();
+        let [target, weight, group, of_metric] = there.map(|is_there| is_there.then(|| inputs.next()).flatten());
+        Roles { target, weight, group, of_metric, times: times.iter().map(String::as_str).zip(inputs).collect() }
+    }
+}
+
+impl Roles<'_, Field> {
+    /// Checks what types tell of them; `known`: what Python says the model reads. A column that is all null, and of no type, is left to the
+    /// call itself, as one of no rows may be.
+    ///
+    /// # Errors
+    /// For types that can't serve, and several columns in the place of one.
+    pub fn check(&self, known: Option<&String>) -> PolarsResult<()> {
+        let told = |field: &Option<Field>| field.clone().filter(|f| is_known(f.dtype()) && *f.dtype() != DataType::Null);
+        let one = |field: Option<&Field>| -> PolarsResult<Option<Field>> { Ok(told(&field.map(role_field).transpose()?.flatten())) };
+        if let Some(target) = one(self.target)? {
+            let wanted = known.map(|json| wanted(json)).transpose()?;
+            match wanted.as_ref().and_then(|wanted| wanted.target()) {
+                Some(own) => own.check(target.name(), target.dtype())?,
+                None => check_any_target(target.name(), target.dtype())?,
+            }
+        }
+        if let Some(weight) = one(self.weight)? {
+            check_number_field(&weight, "a weight")?;
+        }
+        if let Some(group) = one(self.group)? {
+            categories::check_group_type(group.name(), group.dtype())?;
+        }
+        if let Some(DataType::Struct(fields)) = self.of_metric.map(|field| field.dtype()) {
+            let mut numbers = fields.iter().filter_map(|field| told(&Some(field.clone())));
+            numbers.try_for_each(|field| check_number_field(&field, "a column that a metric reads"))?;
+        }
+        for (role, field) in &self.times {
+            if let Some(field) = one(Some(*field))? {
+                times::check_type(role, field.name(), field.dtype())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Checks that a column of this type may be the target of some model.
+fn check_any_target(name: &str, dtype: &DataType) -> PolarsResult<()> {
+    if dtype.is_numeric() || *dtype == DataType::Boolean || is_listed(dtype) || dtype.is_nested() {
+        return Ok(());
+    }
+    Err(errors::mistyped(name, format!("its type is {dtype}; a target is a number, a label, or several of these")))
+}
+
 /// The inputs of a call: the model, and structs of the target and of what rows weigh where these are told, then the columns.
 pub struct Call<'a> {
     pub model: &'a Series,
@@ -36,6 +101,8 @@ pub struct Call<'a> {
     /// The groups of the rows, and what metrics of one's own read.
     pub group: Option<&'a Series>,
     pub of_metric: Option<&'a Series>,
+    /// The columns that say when the events of rows happened, by their roles.
+    pub times: Vec<(&'a str, Series)>,
     pub columns: &'a [Series],
     /// Where the model is applied, and its rounds that count.
     pub device: &'a str,
@@ -53,10 +120,12 @@ pub struct Measured {
     pub weight: Option<Vec<f64>>,
     groups: Option<RowGroups>,
     of_metric: Vec<(String, Vec<f64>)>,
+    /// The bounds of the times of rows' events, where these are told.
+    bounds: Vec<Vec<f64>>,
 }
 
 impl Measured {
-    /// Reads the inputs; none where the model is null.
+    /// Reads the inputs; none where the model is null. One value stands for all rows.
     ///
     /// # Errors
     /// For several models, inputs of different lengths, no rows, and columns that do not fit.
@@ -67,24 +136,32 @@ impl Measured {
         if let (Some(target), Some(weight)) = (&target, &weight) {
             let (own, wanted) = (weight.len(), target.len());
             let text = || format!("it has {own} rows and the target `{}` has {wanted}", target.name());
-            if own != wanted {
+            if own != wanted && own != 1 && wanted != 1 {
                 return Err(errors::column(weight.name(), text()));
             }
         }
-        let first = target.as_ref().or(weight.as_ref());
-        let table = Table::new(first.map_or(1, |s| s.len()), call.columns)?;
-        if let Some(first) = first.filter(|s| s.len() != table.rows) {
-            let text = format!("it has {} rows and the columns have {}", first.len(), table.rows);
-            return Err(errors::column(first.name(), text));
-        }
-        if table.rows == 0 {
+        let group = call.group.map(role).transpose()?;
+        let of_metric = call.of_metric.map(|s| Ok::<_, PolarsError>(s.struct_()?.fields_as_series())).transpose()?.unwrap_or_default();
+        let times = call.times.iter().map(|(_, column)| column);
+        let beside = [&target, &weight, &group].into_iter().flatten().chain(&of_metric).chain(times);
+        let table = Table::new(beside.map(|s| s.len()).find(|n| *n != 1).unwrap_or(1), call.columns)?;
+        let rows = table.rows;
+        if rows == 0 {
             return Err(errors::of_rows(RowsFault::Degenerate, "there are no rows to measure"));
         }
+        let spread = |series: Option<Series>| series.map(|series| in_all_rows(&series, rows)).transpose();
+        let (target, weight, group) = (spread(target)?, spread(weight)?, spread(group)?);
         let ready = ready_against(bytes, call.device, call.rounds, call.background)?;
-        let values = target.map(|target| Truth::new(&target, &ready.model)).transpose()?.map_or(vec![], |truth| truth.values());
+        let values = target.as_ref().map(|target| Truth::new(target, &ready)).transpose()?.map_or(vec![], |truth| truth.values());
         let weight = weight.map(|weight| weights(&weight, &values)).transpose()?;
-        let beside = Beside::new(call, table.rows)?;
-        Ok(Some(Measured { ready, table, target: values, weight, groups: beside.groups, of_metric: beside.of_metric }))
+        let groups = group.map(|group| Ok::<_, PolarsError>(RowGroups::new(&categories::groups(&group)?))).transpose()?;
+        let of_metric = of_metric.iter().map(|column| {
+            let numbers = Numbers::finite(&in_all_rows(column, rows)?, "a column that a metric reads")?;
+            Ok((column.name().to_string(), numbers.column().to_f64()))
+        });
+        let of_metric = of_metric.collect::<PolarsResult<_>>()?;
+        let bounds = target.map(|target| bounds(call, &target, &values, rows)).transpose()?.unwrap_or_default();
+        Ok(Some(Measured { ready, table, target: values, weight, groups, of_metric, bounds }))
     }
 
     /// What the model reads.
@@ -93,10 +170,18 @@ impl Measured {
     }
 
     /// Measures scores of the rows, or predictions of a model that has no scores, `[output][row]`.
-    /// `columns`: what the metric reads beside the target.
-    pub fn score(&self, metric: &MetricSpec, scores: &[Vec<f64>], columns: &[Vec<f64>]) -> PolarsResult<f64> {
+    pub fn score(&self, metric: &MetricSpec, scores: &[Vec<f64>]) -> PolarsResult<f64> {
+        if metric.reads_times() && self.bounds.is_empty() {
+            let instead = match self.ready.model.labels().map(Labels::len) {
+                None => "",
+                Some(2) => "; probabilities of classes are measured by \"logloss\", \"ece\" or \"rmse\", the root of Brier's score",
+                Some(_) => "; probabilities of classes are measured by \"multiclass\" or \"ece\"",
+            };
+            let text = format!("parameter `event`: metric=\"{metric}\" is of survival and needs it, or `lower` and `upper`{instead}");
+            return Err(errors::data(text));
+        }
         let scoring = self.ready.model.fitted().scoring();
-        let (weight, groups) = (self.weight.as_deref(), self.groups.as_ref());
+        let (weight, groups, columns) = (self.weight.as_deref(), self.groups.as_ref(), self.bounds.as_slice());
         let rows = Rows { weight, groups, columns, named: &self.of_metric, ..rows_of(&scoring, scores, &self.target) };
         score(metric, &rows).map_err(errors::compute)
     }
@@ -113,36 +198,35 @@ impl Measured {
         // Of several targets one behind the other.
         let of_target = |values: &[f64]| (0..values.len()).filter(kept).map(|row| values[row]).collect::<Vec<f64>>();
         self.target = self.target.chunks(counts.len()).flat_map(of_target).collect();
+        self.bounds = self.bounds.iter().map(|bounds| of_target(bounds)).collect();
+        let rows: Vec<usize> = (0..counts.len()).filter(kept).collect();
+        self.groups = self.groups.map(|groups| groups.of_rows(&rows));
         self.weight = Some(weight.into_iter().filter(|w| *w != 0.0).collect());
         self.table.rows = counts.iter().filter(|c| **c).count();
         Ok(self)
     }
 }
 
-/// What metrics read of the rows beside target and weight.
-struct Beside {
-    groups: Option<RowGroups>,
-    of_metric: Vec<(String, Vec<f64>)>,
+/// A column of as many rows, of which one value is all of them.
+fn in_all_rows(series: &Series, rows: usize) -> PolarsResult<Series> {
+    match series.len() {
+        n if n == rows => Ok(series.clone()),
+        1 => Ok(series.new_from_index(0, rows)),
+        n => Err(errors::column(series.name(), format!("it has {n} rows where others have {rows}"))),
+    }
 }
 
-impl Beside {
-    fn new(call: &Call<'_>, rows: usize) -> PolarsResult<Beside> {
-        let check = |series: &Series| match series.len() == rows {
-            true => Ok(()),
-            false => Err(errors::column(series.name(), format!("it has {} rows where others have {rows}", series.len()))),
-        };
-        let of_group = |series: &Series| {
-            let own = role(series)?;
-            check(&own)?;
-            Ok::<_, PolarsError>(RowGroups::new(&categories::groups(&own)?))
-        };
-        let mut of_metric = vec![];
-        for column in call.of_metric.map(|s| Ok::<_, PolarsError>(s.struct_()?.fields_as_series())).transpose()?.into_iter().flatten() {
-            check(&column)?;
-            of_metric.push((column.name().to_string(), Numbers::finite(&column, "a column that a metric reads")?.column().to_f64()));
-        }
-        Ok(Beside { groups: call.group.map(of_group).transpose()?, of_metric })
+/// The bounds of the times of the rows' events; none where nothing tells them.
+fn bounds(call: &Call<'_>, target: &Series, values: &[f64], rows: usize) -> PolarsResult<Vec<Vec<f64>>> {
+    let Some((role, _)) = call.times.first() else { return Ok(vec![]) };
+    if values.len() != rows {
+        return Err(errors::data(format!("parameter `{role}`: it tells the times of one target, and the model has several")));
     }
+    let columns = TimeColumns::new(|name| {
+        let column = call.times.iter().find(|(role, _)| *role == name);
+        column.map(|(_, column)| in_all_rows(column, rows)).transpose()
+    })?;
+    Ok(columns.times().bounds(target.name(), values).map_err(errors::compute)?.map_or(vec![], Vec::from))
 }
 
 /// What a model's rows are measured against.
@@ -153,23 +237,16 @@ enum Truth {
 }
 
 impl Truth {
-    fn new(target: &Series, model: &Applied) -> PolarsResult<Self> {
-        let scoring = model.fitted().scoring();
-        if let Some(names) = model.fields(false).filter(|_| scoring.params.targets > 0) {
-            let loss = if model.fitted().loss() == LossKind::Multilabel.name() { LossKind::Multilabel } else { LossKind::Rmse };
-            let Some(loss) = several::loss_of(target.name(), target.dtype(), loss)? else {
-                let text = format!(
-                    "its type is {}; the model has {}, in a struct or in lists",
-                    target.dtype(),
-                    errors::count(names.len(), "target", "targets")
-                );
-                return Err(errors::mistyped(target.name(), text));
-            };
-            return Ok(Truth::Several(SeveralTargets::new(target, loss, None, Some(&names))?));
-        }
-        Ok(match model.labels() {
-            None => Truth::Numbers(Numbers::finite(target, "a target")?),
-            Some(own) => {
+    fn new(target: &Series, ready: &Ready) -> PolarsResult<Self> {
+        let model = &ready.model;
+        Ok(match (ready.wanted.target(), model.labels()) {
+            (Some(own @ WantedTarget::Several { .. }), _) => {
+                own.check(target.name(), target.dtype())?;
+                let names = model.fields(false).unwrap_or_default();
+                Truth::Several(SeveralTargets::new(target, own.loss(), None, Some(&names))?)
+            }
+            (_, None) => Truth::Numbers(Numbers::finite(target, "a target")?),
+            (_, Some(own)) => {
                 let dtype = model.label_type().unwrap_or_else(|| own.kept_as());
                 Truth::Classes(class_codes(target, &labels::series("".into(), own, &own.kept_as())?, &dtype)?)
             }
@@ -224,8 +301,23 @@ fn only(models: &BinaryChunked) -> PolarsResult<Option<&[u8]>> {
 pub fn role(input: &Series) -> PolarsResult<Series> {
     match input.struct_()?.fields_as_series().as_slice() {
         [one] => Ok(one.clone()),
-        several => Err(errors::data(format!("the target, and a weight, are one column each, not {}", several.len()))),
+        several => Err(not_one(several.len())),
     }
+}
+
+/// The field of the one column of such a struct, where its type is known.
+fn role_field(field: &Field) -> PolarsResult<Option<Field>> {
+    match field.dtype() {
+        DataType::Struct(fields) => match fields.as_slice() {
+            [one] => Ok(Some(one.clone())),
+            several => Err(not_one(several.len())),
+        },
+        _ => Ok(None),
+    }
+}
+
+fn not_one(columns: usize) -> PolarsError {
+    errors::data(format!("the target, and a weight, are one column each, not {columns}"))
 }
 
 /// Bytes of the raw scores of so many rows.

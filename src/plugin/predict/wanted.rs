@@ -2,16 +2,20 @@
 //! when there are.
 
 use crate::categories::{is_category, is_of_kind};
-use crate::columns::number_type;
+use crate::columns::{check_number, number_type};
 use crate::schema::is_known;
-use crate::{errors, lists};
+use crate::several;
+use crate::target::check_label_type;
+use crate::{errors, labels, lists};
 use polars::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::cell::LazyCell;
 use std::collections::HashSet;
 use taiga_engine::column::FeatureType;
 use taiga_engine::error::nearest;
+use taiga_engine::losses::LossKind;
 use taiga_engine::model::fitted::{FittedModel, ModelColumn, ModelLists};
+use taiga_engine::provenance::LabelType;
 
 /// What a column must be.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -32,7 +36,8 @@ impl Kind {
 
     fn fits(&self, dtype: &DataType) -> bool {
         match self {
-            Kind::Number(wanted) => number_type(dtype).as_ref() == Some(wanted),
+            // A column that is all null has no values of a type.
+            Kind::Number(wanted) => *dtype == DataType::Null || number_type(dtype).as_ref() == Some(wanted),
             Kind::Categories(Some(kind)) => is_of_kind(dtype, kind),
             Kind::Categories(None) => is_category(dtype),
         }
@@ -84,12 +89,69 @@ impl SparseRows {
     }
 }
 
+/// What the target is that a model's predictions are measured against.
+#[derive(Serialize, Deserialize)]
+pub enum WantedTarget {
+    Numbers,
+    /// Labels, by the types that they are kept as and that they had in the fitted column.
+    Labels {
+        kept: LabelType,
+        dtype: LabelType,
+    },
+    /// Several targets, so many; or labels, any of which a row may have.
+    Several {
+        count: usize,
+        labels: bool,
+    },
+}
+
+impl WantedTarget {
+    fn of_model(model: &dyn FittedModel) -> Self {
+        let facts = model.facts();
+        if let Some(names) = model.fields(false).filter(|_| model.scoring().params.targets > 0) {
+            return WantedTarget::Several { count: names.len(), labels: model.loss() == LossKind::Multilabel.name() };
+        }
+        match facts.labels {
+            None => WantedTarget::Numbers,
+            Some(labels) => WantedTarget::Labels { kept: labels.kept_as(), dtype: labels.label_type(facts.provenance) },
+        }
+    }
+
+    /// Checks the type of a column that predictions are measured against.
+    ///
+    /// # Errors
+    /// For one that is none of such targets, naming the column and its type.
+    pub fn check(&self, name: &str, dtype: &DataType) -> PolarsResult<()> {
+        match self {
+            WantedTarget::Numbers => check_number(name, dtype, "a target"),
+            WantedTarget::Labels { kept, dtype: own } => check_label_type(name, dtype, &labels::data_type(kept)?, own),
+            WantedTarget::Several { count, .. } => match several::loss_of(name, dtype, self.loss())? {
+                Some(_) => Ok(()),
+                None => {
+                    let targets = errors::count(*count, "target", "targets");
+                    Err(errors::mistyped(name, format!("its type is {dtype}; the model has {targets}, in a struct or in lists")))
+                }
+            },
+        }
+    }
+
+    /// The loss that several targets are read by.
+    pub fn loss(&self) -> LossKind {
+        match self {
+            WantedTarget::Several { labels: true, .. } => LossKind::Multilabel,
+            _ => LossKind::Rmse,
+        }
+    }
+}
+
 /// The columns that a model or an encoder reads.
 #[derive(Serialize, Deserialize)]
 pub struct Wanted {
     /// By kind, so that thousands of columns are little more than their names.
     columns: Vec<(Kind, Vec<String>)>,
     sparse: Option<SparseRows>,
+    /// None of an encoder.
+    target: Option<WantedTarget>,
 }
 
 /// So many faults are told at once.
@@ -112,12 +174,18 @@ impl Wanted {
                 None => by_kind.push((kind, vec![name])),
             }
         }
-        Wanted { columns: by_kind, sparse: lists.map(SparseRows::of) }
+        Wanted { columns: by_kind, sparse: lists.map(SparseRows::of), target: None }
     }
 
     /// What a model reads.
     pub fn of_model(model: &dyn FittedModel) -> Self {
-        Wanted::new(model.columns().iter().map(|c| (Kind::of(c), c.name.into())), model.lists())
+        let own = Wanted::new(model.columns().iter().map(|c| (Kind::of(c), c.name.into())), model.lists());
+        Wanted { target: Some(WantedTarget::of_model(model)), ..own }
+    }
+
+    /// What the model is measured against.
+    pub fn target(&self) -> Option<&WantedTarget> {
+        self.target.as_ref()
     }
 
     /// What an encoder reads: pairs of a column's name and the kind of its categories.

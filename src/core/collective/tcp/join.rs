@@ -52,7 +52,8 @@ pub fn all(options: &TcpOptions) -> Result<Vec<Option<TcpStream>>> {
     for rank in 1..options.rank {
         let address = entry(&table[rank * ENTRY..]);
         let text = format!("rank {rank} at {address}");
-        streams[rank] = Some(call(&[address], &text, me(0), &options.secret, deadline)?);
+        let stream = reach(&[address], &text, deadline, &|| all_are_there(&streams))?;
+        streams[rank] = Some(greet(stream, &text, me(0), &options.secret, deadline)?);
     }
     let here = format!("rank {}", options.rank);
     Lobby { options, listener, deadline, here: &here }.welcome(options.rank + 1..options.world, &mut streams, |_| {})?;
@@ -73,7 +74,7 @@ fn call_zero(options: &TcpOptions, me: &dyn Fn(u16) -> Who, deadline: Instant) -
     let address = &options.address;
     let resolved = address.to_socket_addrs().map_err(|error| Error::parameter("address", format!("{address}: {error}")))?;
     let resolved: Vec<SocketAddr> = resolved.collect();
-    let stream = reach(&resolved, &format!("rank 0 at {address}"), deadline)?;
+    let stream = reach(&resolved, &format!("rank 0 at {address}"), deadline, &|| Ok(()))?;
     let local = stream.local_addr().map_err(|error| fault(format!("a connection fails: {error}")))?;
     let listener = TcpListener::bind((local.ip(), 0)).map_err(|error| fault(format!("this process can't listen: {error}")))?;
     let port = listener.local_addr().map_err(|error| fault(format!("this process can't listen: {error}")))?.port();
@@ -81,15 +82,32 @@ fn call_zero(options: &TcpOptions, me: &dyn Fn(u16) -> Who, deadline: Instant) -
     Ok((stream, listener))
 }
 
-/// Connects to one of some addresses, and greets who is there.
-fn call(addresses: &[SocketAddr], name: &str, who: Who, secret: &str, deadline: Instant) -> Result<TcpStream> {
-    greet(reach(addresses, name, deadline)?, name, who, secret, deadline)
+/// Returns whether the process at the other end has closed a connection, over which nothing has been said yet.
+fn has_left(stream: &TcpStream) -> bool {
+    let seen = stream.set_nonblocking(true).and_then(|()| stream.peek(&mut [0]));
+    drop(stream.set_nonblocking(false));
+    match seen {
+        Ok(read) => read == 0,
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted),
+    }
 }
 
-/// Connects to one of some addresses, which need not listen yet.
-fn reach(addresses: &[SocketAddr], name: &str, deadline: Instant) -> Result<TcpStream> {
+/// Checks that nobody of those who have come has left.
+///
+/// # Errors
+/// Naming the first who has.
+fn all_are_there(streams: &[Option<TcpStream>]) -> Result<()> {
+    match (0..).zip(streams).find(|(_, stream)| stream.as_ref().is_some_and(has_left)) {
+        Some((rank, _)) => Err(fault(format!("rank {rank} has ended before all had come"))),
+        None => Ok(()),
+    }
+}
+
+/// Connects to one of some addresses, which need not listen yet; `check`: whether that is still wanted.
+fn reach(addresses: &[SocketAddr], name: &str, deadline: Instant, check: &dyn Fn() -> Result<()>) -> Result<TcpStream> {
     let begun = Instant::now();
     loop {
+        check()?;
         let mut last = None;
         for address in addresses {
             interrupt::poll();
@@ -205,7 +223,7 @@ impl Lobby<'_> {
     fn welcome(self, ranks: std::ops::Range<usize>, streams: &mut [Option<TcpStream>], mut note: impl FnMut(&Caller)) -> Result<()> {
         self.listener.set_nonblocking(true).map_err(|error| fault(format!("this process can't listen: {error}")))?;
         let (sender, callers) = channel();
-        let (mut under_way, mut others) = (0, Others::default());
+        let (mut under_way, mut others, mut looked) = (0, Others::default(), Instant::now());
         while ranks.clone().any(|rank| streams[rank].is_none()) {
             interrupt::poll();
             let mut idle = true;
@@ -233,6 +251,14 @@ impl Lobby<'_> {
                     others.told()
                 )));
             }
+            if looked.elapsed() >= LOOK {
+                // One that has left may come again, until rank 0 has told all of it.
+                if ranks.start == 1 {
+                    streams.iter_mut().for_each(|stream| drop(stream.take_if(|stream| has_left(stream))));
+                }
+                all_are_there(streams)?;
+                looked = Instant::now();
+            }
             if idle {
                 std::thread::sleep(Duration::from_millis(2));
             }
@@ -243,11 +269,16 @@ impl Lobby<'_> {
     /// Has a thread hear who has connected.
     fn listen_to(&self, stream: TcpStream, sender: Sender<std::result::Result<Caller, Stranger>>) {
         let (secret, deadline) = (self.options.secret.clone(), self.deadline.min(Instant::now() + GREETING));
-        std::thread::spawn(move || {
+        let answers = sender.clone();
+        let listen = move || {
             let caller =
                 stream.set_nonblocking(false).map_err(|_| Stranger::Left).and_then(|()| handshake::accept(stream, &secret, deadline));
-            drop(sender.send(caller));
-        });
+            drop(answers.send(caller));
+        };
+        // Where there is no room for a thread the connection is closed, and may be made again.
+        if std::thread::Builder::new().spawn(listen).is_err() {
+            drop(sender.send(Err(Stranger::Left)));
+        }
     }
 
     /// Answers one who knows the secret.

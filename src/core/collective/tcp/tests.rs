@@ -111,6 +111,41 @@ fn silence_ends_with_the_time_out() {
     });
 }
 
+/// Proves that one who has left before all had come may come again, and that the others then find each other.
+#[test]
+fn who_has_left_before_all_had_come_may_come_again() {
+    let address = free_address();
+    std::thread::scope(|scope| {
+        let join = |rank: usize, millis: u64| {
+            let options = TcpOptions { timeout: Duration::from_millis(millis), ..options(rank, 3, &address) };
+            scope.spawn(move || TcpCollective::join(&options).and_then(|end| end.gather(&[end.rank() as f64])))
+        };
+        let zero = join(0, 20_000);
+        assert!(text(join(1, 400).join().unwrap()).contains("has not told in time"));
+        std::thread::sleep(Duration::from_millis(100));
+        for end in [zero, join(1, 20_000), join(2, 20_000)] {
+            assert_eq!(end.join().unwrap().unwrap(), [0.0, 1.0, 2.0]);
+        }
+    });
+}
+
+/// Proves that who waits for others is told at once that rank 0 has ended.
+#[test]
+fn who_waits_hears_that_rank_0_has_ended() {
+    let (address, begun) = (free_address(), Instant::now());
+    std::thread::scope(|scope| {
+        let join = |rank: usize, millis: u64| {
+            let options = TcpOptions { timeout: Duration::from_millis(millis), ..options(rank, 3, &address) };
+            scope.spawn(move || text(TcpCollective::join(&options)))
+        };
+        let (zero, one) = (join(0, 700), join(1, 30_000));
+        assert!(zero.join().unwrap().contains("did not come"));
+        let said = one.join().unwrap();
+        assert!(said.contains("rank 0 has ended before all had come"), "{said}");
+    });
+    assert!(begun.elapsed() < Duration::from_secs(20));
+}
+
 /// Joins as two ranks whose options `change` makes differ; returns what both say.
 fn differing(change: impl Fn(&mut TcpOptions) + Sync) -> [String; 2] {
     let address = free_address();

@@ -50,7 +50,7 @@ impl EncodingPlan {
                 // The rows with their hashes among which folds begin: all of them where there are many folds.
                 let _reserved = memory::reserve(&format!("the folds of {rows} rows"), 8 * rows as u64, "encode fewer rows")?;
                 if rows > 0 && folds > rows {
-                    return Err(Error::parameter("folds", format!("{folds} are more than the {rows} rows")));
+                    return Err(Error::parameter("folds", format!("{folds} are more than the {rows} rows")).degenerate());
                 }
                 let folds = if rows > 0 { folds } else { 1 };
                 Ok(EncodingPlan::RandomFolds(RandomFolds::new(rows, random(Purpose::Folds, 0), folds)))

@@ -3,7 +3,7 @@
 use super::categorical_features::CategoricalFeatures;
 use super::dropout::{Dropouts, Dropped};
 use super::leaf_values::{leaf_values, step_on};
-use super::linear_leaves::{LeafPaths, LinearLeaves, OnHost};
+use super::linear_leaves::{self, LeafPaths, LinearLeaves, OnHost};
 use super::measured::MeasuredRows;
 use super::params::BoostingParams;
 use super::steps::{Begun, DropoutSteps, LeafSteps, LeafSums, OrderedSteps, OutputRules, RowSteps, TreeRequest, TreeSteps, beyond};
@@ -422,10 +422,11 @@ impl Rounds<'_> {
             backend.set_leaf_values(of_set, &values)?;
             let mut functions = vec![];
             if let Some((linear, paths)) = linear {
-                let (of, rule) = ((self.loss, of_set), (units.linear_l2, rate, units.unit));
+                let (of, of_leaves) = ((self.loss, of_set), (paths, &sums[..]));
+                let rules = linear_leaves::Rules { l2: units.split.l2, linear_l2: units.linear_l2, rate, unit: units.unit };
                 functions = match backend.linear_leaves() {
-                    Some(steps) => linear.fit(steps, of, paths, rule)?,
-                    None => linear.fit(&mut OnHost::new(linear, steps_of_rows(backend)?, &values), of, paths, rule)?,
+                    Some(steps) => linear.fit(steps, of, of_leaves, &rules)?,
+                    None => linear.fit(&mut OnHost::new(linear, steps_of_rows(backend)?, &values), of, of_leaves, &rules)?,
                 };
             }
             // Where there are several targets, weights have the unit that these have in common.

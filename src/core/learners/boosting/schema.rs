@@ -65,7 +65,7 @@ pub fn check(features: &[(&str, &FeatureType)], target: TargetKind, given: &Give
     constraints(features, params)?;
     check_class_weight(params, target != TargetKind::Numbers)?;
     if let (Some(positive), TargetKind::Numbers) = (&params.positive, target) {
-        return Err(not_numeric(positive));
+        return Err(not_numeric(positive, "loss=\"logloss\""));
     }
     let kind = match (params.loss, target) {
         (LossKind::Auto, TargetKind::Numbers) => LossKind::Rmse,
@@ -94,6 +94,7 @@ pub(super) fn check_class_weight(params: &BoostingParams, classes: bool) -> Resu
         return Ok(());
     }
     let why = match params.loss {
+        _ if params.targets.is_some() => "several targets have no classes to weigh; give rows a `weight`".into(),
         LossKind::Auto => format!("there are no classes to weigh; {NUMERIC_TARGET}"),
         loss => format!("loss=\"{}\" has no classes to weigh; give rows a `weight`", loss.name()),
     };
@@ -196,7 +197,11 @@ pub(super) fn constraints(features: &[(&str, &FeatureType)], params: &BoostingPa
     }
     params.bins.check_names(features)?;
     let mut interaction = vec![];
-    for group in &params.interaction {
+    for (i, group) in params.interaction.iter().enumerate() {
+        if group.is_empty() {
+            let text = format!("group {i} is empty: name the features that may split on one path, or leave the group out");
+            return Err(Error::parameter("interaction", text));
+        }
         let mut members = group.iter().map(|name| index("interaction", name)).collect::<Result<Vec<u32>>>()?;
         members.sort_unstable();
         members.dedup();

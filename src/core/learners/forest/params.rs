@@ -179,7 +179,7 @@ impl ForestParams {
                         makes its values classes";
             return Err(Error::parameter("class_weight", text));
         }
-        self.positive.as_ref().map_or(Ok(()), |positive| Err(not_numeric(positive)))
+        self.positive.as_ref().map_or(Ok(()), |positive| Err(not_numeric(positive, "criterion=\"gini\"")))
     }
 
     /// Checks what is said of columns against those that there are.

@@ -1,4 +1,4 @@
-//! Forests that several processes grow together: each has the codes of all rows, grows every `world`-th tree, and gets the others'.
+//! Forests that several processes grow together: each has the codes of all rows, grows a range of the trees, and gets the others'.
 //!
 //! Numeric features lie where their rows are; their codes, of which a value has a few bytes, go to all processes once. So a tree grows in one
 //! process as it grows where there is no other, and nothing crosses the network while it does.

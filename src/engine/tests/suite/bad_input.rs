@@ -261,6 +261,8 @@ fn parameters_that_do_not_fit_are_refused() {
     assert_error(fit_of(&t, json!({ "monotone": { "x9": 1 } })), &["`monotone`", "`x9`", "did you mean"]);
     assert_error(fit_of(&t, json!({ "monotone": { "nothing_like_it": 0 } })), &["`monotone`", "`nothing_like_it`"]);
     assert_error(fit_of(&t, json!({ "interaction": [["x0", "x7"]] })), &["`interaction`", "`x7`"]);
+    assert_error(fit_of(&t, json!({ "interaction": [[]] })), &["`interaction`", "group 0 is empty"]);
+    assert_error(fit_of(&t, json!({ "interaction": [["x0"], []] })), &["`interaction`", "group 1 is empty"]);
     assert_error(fit_of(&t, json!({ "bins": { "x9": 32 } })), &["`bins`", "`x9`", "did you mean"]);
     assert!(error(json!({ "bins": { "x1": 300 } })).contains("`bins`: 300 for `x1` is not between 2 and 256"));
     assert_error(fit_of(&t, json!({ "feature_weights": { "x9": 2 } })), &["`feature_weights`", "`x9`", "did you mean"]);

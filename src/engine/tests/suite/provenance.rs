@@ -335,7 +335,8 @@ fn positive_is_the_last_label() {
         (t.boosted(ab(), Some(Label::Text("a".into()))).unwrap_err(), "\"a\" is not the last of the classes, \"a\", \"b\""),
         (t.forest(ab(), Some(Label::Text("c".into()))).unwrap_err(), "the target has no class \"c\"; its classes are \"a\", \"b\""),
         (t.linear(ab(), Some(Label::Boolean(true))).unwrap_err(), "the target has no class true; its classes are \"a\", \"b\""),
-        (t.boosted(Target::Numbers(Column::from_f64("y", &t.columns[0])), last()).unwrap_err(), "the target is numeric"),
+        (t.boosted(Target::Numbers(Column::from_f64("y", &t.columns[0])), last()).unwrap_err(), "classes under loss=\"logloss\""),
+        (t.forest(Target::Numbers(Column::from_f64("y", &t.columns[0])), last()).unwrap_err(), "classes under criterion=\"gini\""),
     ];
     for (error, words) in errors {
         let error = error.to_string();

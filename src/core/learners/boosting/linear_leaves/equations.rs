@@ -19,6 +19,8 @@ pub struct LeafColumns {
     pub scales: Vec<f64>,
     /// The place of its sums.
     pub first: usize,
+    /// What is added to the hessian of each row that counts, up to the largest f32.
+    pub added: f64,
 }
 
 /// The columns of the leaves of a tree.
@@ -81,6 +83,7 @@ impl LeafColumns {
             origins: vec![0.0; path.len()],
             scales: path.iter().map(scale).collect(),
             first,
+            added: 0.0,
         }
     }
 
@@ -186,9 +189,9 @@ pub struct Units {
 }
 
 impl Units {
-    /// Returns those of a table of so many rows; `gradient` and `hessian` are the largest of any row.
-    pub fn new(rows: usize, gradient: f32, hessian: f32) -> Units {
-        let exponent = |largest: f32| libm::frexp(f64::from(largest)).1;
+    /// Returns those of a table of so many rows; `gradient` and `hessian` are the largest of any row, what leaves add to it included.
+    pub fn new(rows: usize, gradient: f64, hessian: f64) -> Units {
+        let exponent = |largest: f64| libm::frexp(largest).1;
         let blocks = rows.div_ceil(RowShard::BLOCK);
         Units { parts: Parts::of(rows), gradient: exponent(gradient), hessian: exponent(hessian), blocks }
     }
@@ -269,15 +272,15 @@ impl<'a> BlockSums<'a> {
         }
     }
 
-    /// Adds a row, by its measured values.
+    /// Adds a row, by its measured values and its own hessian.
     #[inline]
     pub fn add(&mut self, leaf: usize, x: &[f64], gradient: f64, hessian: f64) {
         if self.counts[leaf] == 0 {
             self.touched.push(leaf);
         }
         self.counts[leaf] += 1;
-        let first = self.leaves[leaf].first;
-        add(&mut self.sums[first..first + sums_of(x.len())], x, gradient, hessian);
+        let LeafColumns { first, added, .. } = self.leaves[leaf];
+        add(&mut self.sums[first..first + sums_of(x.len())], x, gradient, hessian + added);
     }
 
     /// Ends a block of rows.
@@ -336,7 +339,7 @@ mod tests {
             (0..rows).map(|row| [f64::from(row * 7919 % 1_001) / 1_001.0 - 0.5, f64::from(row % 13) / 13.0]).collect();
         let gradient = |row: usize| ((row * 31 % 97) as f32 - 40.0) * 1e3;
         let hessian = |row: usize| 1e-3 + (row % 5) as f32;
-        let columns = |first| LeafColumns { slots: vec![0, 1], origins: vec![0.0; 2], scales: vec![1.0; 2], first };
+        let columns = |first| LeafColumns { slots: vec![0, 1], origins: vec![0.0; 2], scales: vec![1.0; 2], first, added: 0.0 };
         let leaves = [LeafColumns::default(), columns(0), columns(sums_of(2))];
         let units = Units::new(rows as usize, 60e3, 4.001);
         let of_blocks = |blocks: &mut dyn Iterator<Item = usize>| {

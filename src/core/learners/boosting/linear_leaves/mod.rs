@@ -2,8 +2,9 @@
 //! Regression Trees", 2018; LightGBM's `linear_tree`).
 //!
 //! When a tree has grown, the function `f(x) = constant + Σ coefficient · x` of a leaf is the one with the least
-//! `Σ (gradient · f + ½ hessian · f²) + ½ l2 Σ coefficient²` over those rows of the leaf that have all of its columns; the others get the
-//! leaf's plain value. The sums that this takes are whole numbers ([`equations`]), so that threads, chunks and shards do not show.
+//! `Σ (gradient · f + ½ hessian · f²) + ½ linear_l2 Σ coefficient²` over those rows of the leaf that have all of its columns; the others get the
+//! leaf's plain value. Where hessians are not the weights alone, a row's may be next to nothing, and what it asks for beyond all bounds: there
+//! `½ l2 f²` of the mean row of the leaf is added, what a number is held back by. The sums that this takes are whole numbers ([`equations`]), so that threads, chunks and shards do not show.
 
 mod equations;
 mod on_host;
@@ -16,7 +17,7 @@ pub(super) use self::paths::LeafPaths;
 
 use self::paths::{PathColumn, SplitColumns};
 use super::params::{BoostingParams, LeafKind};
-use super::steps::LinearSteps;
+use super::steps::{LeafSums, LinearSteps};
 use crate::collective::RowShard;
 use crate::column::select::OwnedColumn;
 use crate::column::{Column, FeatureType};
@@ -76,6 +77,18 @@ pub(super) fn values_of(columns: &[Column<'_>], rows: &[usize]) -> Result<Vec<Ow
     Ok(columns.iter().map(|column| OwnedColumn::of(column, if is_numeric(column) { rows } else { &[] })).collect())
 }
 
+/// What the functions of a tree's leaves keep to.
+pub(super) struct Rules {
+    /// What values are held back by, the plain ones and those of functions, in units of hessians.
+    pub l2: f64,
+    /// What coefficients are, besides.
+    pub linear_l2: f64,
+    /// The learning rate, which is in the functions.
+    pub rate: f64,
+    /// What values are in units of; in it they must be finite.
+    pub unit: f64,
+}
+
 /// Makes leaves linear functions of a table's columns.
 pub(super) struct LinearLeaves<'a> {
     /// Those of the table, as the model counts them, for the rows that are here.
@@ -125,8 +138,7 @@ impl<'a> LinearLeaves<'a> {
     }
 
     /// Makes the leaves of the tree just ended, or replayed, functions where they can be, and gives its rows' scores the values of these for an
-    /// output; returns them, of tree 0. `l2` is in units of hessians, and values of `unit`, in which they must be finite, the learning rate `rate`
-    /// included. All shards come to the same functions.
+    /// output; returns them, of tree 0. All shards come to the same functions.
     ///
     /// # Errors
     /// Those of the device and of the collective; [`Error::Memory`].
@@ -134,12 +146,16 @@ impl<'a> LinearLeaves<'a> {
         &self,
         steps: &mut dyn LinearSteps,
         (loss, output): (&dyn Loss, usize),
-        paths: &LeafPaths,
-        (l2, rate, unit): (f64, f64, f64),
+        (paths, counts): (&LeafPaths, &[LeafSums]),
+        rules: &Rules,
     ) -> Result<Vec<LinearLeaf>> {
         self.find_bounds(&paths.columns)?;
         let bounds = |column: u32| self.bounds[column as usize].get().copied().unwrap_or_default();
         let mut columns = TreeColumns::new(paths, bounds);
+        if !loss.constant_hessian() {
+            let own = columns.leaves.iter_mut().zip(counts);
+            own.for_each(|(leaf, sums)| leaf.added = (rules.l2 / sums.count.max(1) as f64).min(f64::from(f32::MAX)));
+        }
         let own = steps.measure(loss, output, &columns)?;
         let units = self.measured_from(own, &mut columns)?;
         let mut equations = steps.equations(&columns, &units)?;
@@ -147,8 +163,10 @@ impl<'a> LinearLeaves<'a> {
         let of_leaf = |(leaf, path): (usize, &Vec<PathColumn>)| {
             let own = &columns.leaves[leaf];
             let sums = (equations.counts[leaf], &equations.numbers[own.first..own.first + own.sums()]);
-            let function = own.function(path, sums, &units, l2, rate).map(|function| LinearLeaf { leaf: leaf as u32, ..function });
-            function.filter(|function| function.validate(unit).is_ok())
+            let function = own
+                .function(path, sums, &units, (rules.linear_l2, rules.rate))
+                .map(|function| LinearLeaf { leaf: leaf as u32, ..function });
+            function.filter(|function| function.validate(rules.unit).is_ok())
         };
         let functions: Vec<Option<LinearLeaf>> = paths.of_leaves.iter().enumerate().map(of_leaf).collect();
         if functions.iter().any(Option::is_some) {
@@ -180,7 +198,8 @@ impl<'a> LinearLeaves<'a> {
                 rest = others;
             }
         }
-        Ok(Units::new(self.shard.all, gradient as f32, hessian as f32))
+        let added = columns.leaves.iter().fold(0.0, |most, leaf| f64::max(most, leaf.added));
+        Ok(Units::new(self.shard.all, gradient, hessian + added))
     }
 }
 

@@ -16,14 +16,14 @@ const ABOVE_ROUNDING: f64 = 1e6;
 
 impl LeafColumns {
     /// Returns the function of the columns of `path` that the sums of its rows come to, the learning rate `rate` included, as leaf 0 of tree 0; none
-    /// where there is none. Its numbers may not be finite.
+    /// where there is none. Its numbers may not be finite. It reads all of these columns, those that it does not depend on too: it was made without
+    /// the rows that lack one, which are so told apart.
     pub fn function(
         &self,
         path: &[PathColumn],
         (count, numbers): (i64, &[[i64; 2]]),
         units: &Units,
-        l2: f64,
-        rate: f64,
+        (l2, rate): (f64, f64),
     ) -> Option<LinearLeaf> {
         let l2: Vec<f64> = self.scales.iter().map(|scale| if l2 > 0.0 { l2 * scale * scale } else { 0.0 }).collect();
         let sums = units.sums(path.len(), numbers);
@@ -33,11 +33,11 @@ impl LeafColumns {
             let coefficient = coefficients[i] * self.scales[i];
             constant -= coefficients[i] * means[i];
             constant -= coefficient * self.origins[i];
-            if coefficient * rate != 0.0 {
-                terms.push((own.column, coefficient * rate));
-            }
+            // Not -0.
+            terms.push((own.column, coefficient * rate + 0.0));
         }
-        Some(LinearLeaf { tree: 0, leaf: 0, constant: constant * rate, terms })
+        let varies = terms.iter().any(|(_, coefficient)| *coefficient != 0.0);
+        varies.then_some(LinearLeaf { tree: 0, leaf: 0, constant: constant * rate, terms })
     }
 }
 

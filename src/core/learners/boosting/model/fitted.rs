@@ -61,7 +61,7 @@ impl FittedModel for Model {
             (None, LossKind::Gaussian) => names(if raw { ["mean", "log_sigma"] } else { ["mean", "variance"] }),
             (None, _) if Model::outputs(self) == 1 => None,
             // Quantiles, by their levels.
-            (None, _) => Some(self.params.alpha.levels().iter().map(f64::to_string).collect()),
+            (None, _) => Some(self.params.alpha.names()),
         }
     }
 

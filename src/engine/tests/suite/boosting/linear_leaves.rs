@@ -7,14 +7,16 @@ use taiga_engine::Error;
 use taiga_engine::column::{Chunk, Column, FeatureType, Values};
 use taiga_engine::dataset::counted::Counted;
 use taiga_engine::dataset::folds::{Division, Folds};
+use taiga_engine::dataset::labels::Labels;
 use taiga_engine::dataset::{Input, Quiet};
 use taiga_engine::learners::boosting::model::Model;
 use taiga_engine::learners::boosting::{BoostingParams, FitOptions, fit, fit_folds, fit_with};
 use taiga_engine::tree::Tree;
+use taiga_engine::tree::linear::LinearLeaf;
 use taiga_testing::continued::Kept;
 use taiga_testing::model::naive_leaf;
 use taiga_testing::random_fits::{RandomFit, cases};
-use taiga_testing::{Dice, POLICIES, Table, params, params_with, raw, rmse, table};
+use taiga_testing::{Dice, POLICIES, Table, classes, params, params_with, raw, rmse, table};
 
 /// The parameters of a drawn fit, with linear leaves and without what does not go with them.
 fn linear(case: &RandomFit, rounds: u32, threads: u32) -> BoostingParams {
@@ -113,33 +115,142 @@ fn leaves_are_the_least_squares_of_their_rows() {
         let (y, weight) = (t.y(), t.weight.clone().unwrap_or(vec![1.0; 600]));
         assert!(!model.linear.is_empty());
         for leaf in &model.linear {
-            let n = leaf.terms.len();
-            let mut lines = vec![vec![0.0; n + 2]; n + 1];
-            let mut rows = 0;
-            for i in 0..600 {
-                let values = row(&t, i);
-                let mut x: Vec<f64> = leaf.terms.iter().map(|(feature, _)| values[*feature as usize]).collect();
-                if naive_leaf(tree, &model.features, &values) != leaf.leaf || x.iter().any(|x| x.is_nan()) {
-                    continue;
-                }
-                rows += 1;
-                x.push(1.0);
-                for a in 0..=n {
-                    for b in 0..=n {
-                        lines[a][b] += weight[i] * x[a] * x[b];
-                    }
-                    lines[a][n + 1] -= weight[i] * (before[i] - y[i]) * x[a];
-                }
-            }
-            (0..n).for_each(|a| lines[a][a] += l2);
-            assert!(rows > n);
-            let wanted = solved(lines);
-            let scale = model.scale;
-            for ((_, coefficient), wanted) in leaf.terms.iter().zip(&wanted) {
-                assert!((coefficient * scale - rate * wanted).abs() < 2e-5 * (1.0 + wanted.abs()), "{coefficient} {wanted}");
-            }
-            assert!((leaf.constant * scale - rate * wanted[n]).abs() < 2e-5 * (1.0 + wanted[n].abs()), "{leaf:?} {wanted:?}");
+            let derivatives = |i: usize| (weight[i] * (before[i] - y[i]), weight[i]);
+            is_least_of_its_rows(&model, tree, leaf, &t, (l2, rate), derivatives);
         }
+    }
+}
+
+/// Holds a leaf's function against the normal equations of its rows, whose gradients and hessians are told.
+fn is_least_of_its_rows(
+    model: &Model,
+    tree: &Tree,
+    leaf: &LinearLeaf,
+    t: &Table,
+    (l2, rate): (f64, f64),
+    derivatives: impl Fn(usize) -> (f64, f64),
+) {
+    let (kept, scale) = (depends_on(leaf), model.scale);
+    let n = kept.len();
+    let mut lines = vec![vec![0.0; n + 2]; n + 1];
+    let mut rows = 0;
+    for i in 0..t.rows() {
+        let values = row(t, i);
+        let has_all = leaf.terms.iter().all(|(feature, _)| values[*feature as usize].is_finite());
+        if naive_leaf(tree, &model.features, &values) != leaf.leaf || !has_all {
+            continue;
+        }
+        rows += 1;
+        let x: Vec<f64> = kept.iter().map(|(feature, _)| values[*feature as usize]).chain([1.0]).collect();
+        let (gradient, hessian) = derivatives(i);
+        for a in 0..=n {
+            for b in 0..=n {
+                lines[a][b] += hessian * x[a] * x[b];
+            }
+            lines[a][n + 1] -= gradient * x[a];
+        }
+    }
+    (0..n).for_each(|a| lines[a][a] += l2);
+    assert!(rows > n);
+    let wanted = solved(lines);
+    for ((_, coefficient), wanted) in kept.iter().zip(&wanted) {
+        assert!((coefficient * scale - rate * wanted).abs() < 2e-5 * (1.0 + wanted.abs()), "{coefficient} {wanted}");
+    }
+    assert!((leaf.constant * scale - rate * wanted[n]).abs() < 2e-5 * (1.0 + wanted[n].abs()), "{leaf:?} {wanted:?}");
+}
+
+/// Returns the columns that a leaf's value depends on: not those that are the same in all of its rows, or functions of those before them.
+fn depends_on(leaf: &LinearLeaf) -> Vec<(u32, f64)> {
+    leaf.terms.iter().copied().filter(|(_, coefficient)| *coefficient != 0.0).collect()
+}
+
+/// Proves that where hessians are not the weights alone each row of a leaf has an equal part of `l2` besides its own hessian, by the definition.
+#[test]
+fn rows_have_parts_of_l2_where_hessians_differ() {
+    for (case, policy) in POLICIES.into_iter().cycle().enumerate().take(9) {
+        let mut dice = Dice::new(case as u64);
+        let mut t = classes(900, case as u64);
+        t.weight = (case % 2 == 1).then(|| (0..900).map(|_| 0.5 + dice.unit()).collect());
+        let (l2, linear_l2, rate) = ([0.0, 1.0, 25.0][case / 3], [0.0, 0.4][case % 2], 0.3);
+        let p = json!({ "loss": "logloss", "rounds": 2, "depth": 3, "policy": policy, "learning_rate": rate, "min_data_in_leaf": 20 });
+        let model = t.fit(&params_with(p, json!({ "leaf": "linear", "l2": l2, "linear_l2": linear_l2 })));
+        let tree = &model.trees[1];
+        let before = raw(&model.clone().into_head(1).unwrap(), &t).remove(0);
+        let (y, weight) = (t.y(), t.weight.clone().unwrap_or(vec![1.0; 900]));
+        assert!(!model.linear.is_empty());
+        for leaf in &model.linear {
+            let part = l2 / f64::from(tree.leaves()[leaf.leaf as usize].count);
+            let derivatives = |i: usize| {
+                let p = 1.0 / (1.0 + (-before[i]).exp());
+                (weight[i] * (p - y[i]), weight[i] * p * (1.0 - p) + part)
+            };
+            is_least_of_its_rows(&model, tree, leaf, &t, (linear_l2, rate), derivatives);
+        }
+    }
+}
+
+/// Proves that leaves whose rows have next to no hessian don't throw scores beyond all bounds: of events that few hazards explain, and of a rare
+/// class.
+#[test]
+fn leaves_of_small_hessians_make_no_large_steps() {
+    let mut dice = Dice::new(5);
+    let rows = 800;
+    let columns: Vec<Vec<f64>> = (0..2).map(|_| (0..rows).map(|_| dice.normal()).collect()).collect();
+    let z: Vec<f64> = (0..rows).map(|i| 2.0 * columns[0][i] + columns[0][i] * columns[1][i]).collect();
+    let times: Vec<f64> = z.iter().map(|z| z.exp() * -(1.0 - dice.unit()).ln()).collect();
+    let upper = times.iter().map(|time| if dice.chance(0.3) { f64::INFINITY } else { *time }).collect();
+    let hazards = Table { upper: Some(upper), ..Table::numbers(columns.clone(), times) };
+    let codes = z.iter().map(|z| u32::from(z + 2.0 * dice.normal() > 7.0)).collect();
+    let rare = Table::classes(columns, codes, Labels::Boolean);
+    for policy in POLICIES {
+        for (loss, t, rate) in [("cox", &hazards, 0.1), ("cox", &hazards, 0.5), ("logloss", &rare, 0.5)] {
+            let p = json!({ "loss": loss, "rounds": 80, "policy": policy, "leaf": "linear", "learning_rate": rate });
+            let model = t.fit(&params(p));
+            assert!(!model.linear.is_empty());
+            let largest = raw(&model, t)[0].iter().fold(0.0f64, |largest, score| largest.max(score.abs()));
+            assert!(largest < 50.0, "{loss}, {policy}, {rate}: {largest}");
+        }
+    }
+}
+
+/// Proves that rows without a column on the path get the leaf's number, also where the column is the same in all rows that have it, or a function of
+/// the columns before it.
+#[test]
+fn rows_without_a_column_get_the_number() {
+    let mut dice = Dice::new(1);
+    let rows = 600;
+    let three: Vec<f64> = (0..rows).map(|_| [1.0, 5.0, f64::NAN][dice.below(3) as usize]).collect();
+    let x: Vec<f64> = (0..rows).map(|_| dice.normal()).collect();
+    let copy: Vec<f64> = x.iter().map(|x| if dice.chance(0.3) { f64::NAN } else { *x }).collect();
+    // Where a value is missing, lines fall.
+    let rises = |i: usize, column: &[f64]| if column[i].is_nan() { -3.0 * x[i] } else { 3.0 * x[i] };
+    let of_three = (0..rows).map(|i| rises(i, &three) + if three[i] == 5.0 { 20.0 } else { 0.0 }).collect();
+    let of_copy = (0..rows).map(|i| rises(i, &copy)).collect();
+    for (case, (columns, y)) in
+        [(vec![three.clone(), x.clone()], of_three), (vec![x.clone(), copy.clone()], of_copy)].into_iter().enumerate()
+    {
+        let t = Table::numbers(columns, y);
+        let mut told = 0;
+        // Borders that are drawn bring a copy to paths.
+        for (seed, policy) in (0..8).flat_map(|seed| POLICIES.map(|policy| (seed, policy))) {
+            let drawn = json!({ "extra_trees": case == 1, "seed": seed });
+            let p = json!({ "rounds": 2, "depth": 3, "policy": policy, "leaf": "linear", "learning_rate": 0.3 });
+            let model = t.fit(&params_with(p, drawn));
+            let [before, after] = [1, 2].map(|rounds| raw(&model.clone().into_head(rounds).unwrap(), &t).remove(0));
+            for i in 0..rows {
+                let values = row(&t, i);
+                let leaf = naive_leaf(&model.trees[1], &model.features, &values);
+                let Some(function) = model.linear.iter().find(|own| own.leaf == leaf) else { continue };
+                assert!(function.terms.iter().any(|(_, coefficient)| *coefficient != 0.0));
+                let lacks = function.terms.iter().filter(|(feature, _)| values[*feature as usize].is_nan());
+                if lacks.clone().next().is_some() {
+                    let plain = model.trees[1].leaves()[leaf as usize].value * model.scale;
+                    assert!((after[i] - before[i] - plain).abs() < 1e-9, "{policy}: {} {plain}", after[i] - before[i]);
+                }
+                told += lacks.filter(|(_, coefficient)| *coefficient == 0.0).count();
+            }
+        }
+        assert!(told > 0, "case {case}");
     }
 }
 
@@ -169,7 +280,7 @@ fn values_that_lie_close_together_keep_their_digits() {
                 let middle = mean(&|i| x[i] - x[own[0]]) + x[own[0]];
                 (x, middle, mean(&|i| (x[i] - middle).powi(2)).sqrt(), *coefficient)
             };
-            let terms: Vec<(&Vec<f64>, f64, f64, f64)> = leaf.terms.iter().map(of_term).collect();
+            let terms: Vec<(&Vec<f64>, f64, f64, f64)> = depends_on(leaf).iter().map(of_term).collect();
             let rest = mean(&|i| y[i] - before[i]);
             let z = |i: usize, k: usize| (terms[k].0[i] - terms[k].1) / terms[k].2;
             let line = |a: usize| {
@@ -271,7 +382,7 @@ fn values_of_any_size_make_finite_scores() {
     }
 }
 
-/// Proves that of two columns of which one is a function of the other a leaf has one.
+/// Proves that of two columns of which one is a function of the other a leaf's value depends on one.
 #[test]
 fn columns_that_say_the_same_count_once() {
     let mut t = table(500, 4);
@@ -281,7 +392,7 @@ fn columns_that_say_the_same_count_once() {
     t.columns.push(doubled);
     let model = t.fit(&p);
     assert!(!model.linear.is_empty());
-    let both = |leaf: &taiga_engine::tree::linear::LinearLeaf| [0, 4].iter().all(|f| leaf.terms.iter().any(|(feature, _)| feature == f));
+    let both = |leaf: &LinearLeaf| [0, 4].iter().all(|f| depends_on(leaf).iter().any(|(feature, _)| feature == f));
     assert!(!model.linear.iter().any(both));
     assert!(model.linear.iter().flat_map(|leaf| &leaf.terms).all(|(_, coefficient)| coefficient.abs() < 1e3));
 }

@@ -346,6 +346,11 @@ fn what_is_wrong_is_told() {
     names(&fault(&t, json!({ "loss": "multilabel" })), &["y0", "1 where a row has the label"]);
     names(&fault(&t, json!({ "loss": "lambdarank" })), &["loss", "is for one target", "\"rmse\""]);
     names(&fault(&t, json!({ "loss": "mape" })), &["is for one target"]);
+    let quantiles = fault(&t, json!({ "loss": "quantile", "alpha": [0.1, 0.9] }));
+    names(&quantiles, &["`alpha`", "one quantile each", "one number"]);
+    let weighed = fault(&t, json!({ "class_weight": "balanced" }));
+    names(&weighed, &["`class_weight`", "several targets", "`weight`"]);
+    assert!(!weighed.contains("logloss"), "{weighed}");
     names(&fault(&t, json!({ "loss": "huber" })), &["huber_delta"]);
     names(&fault(&t, json!({ "monotone": { "x0": 1 } })), &["monotone", "tree_each"]);
     assert!(t.try_fit(&params(json!({ "monotone": { "x0": 1 }, "multi_strategy": "tree_each" }))).is_ok());
