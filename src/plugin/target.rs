@@ -105,7 +105,8 @@ impl TargetColumn {
         // Of no rows there are no labels.
         if let Some(positive) = positive.filter(|_| !labels.is_empty()) {
             // Other rows, of another group say, may have both classes.
-            let alike = |error: taiga_engine::Error| if labels.len() < 2 { error.degenerate() } else { error };
+            let is_one = labels.len() < 2;
+            let alike = |error: taiga_engine::Error| if is_one { error.degenerate() } else { error };
             let ordered = labels.with_positive(positive, dtype.as_ref());
             let (ordered, changed) = ordered.map_err(|error| errors::compute(alike(error)))?;
             labels = ordered;
