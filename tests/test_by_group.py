@@ -148,6 +148,40 @@ def test_a_group_that_fails_is_named() -> None:
     assert_frame_equal(constant, theirs)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+def test_the_first_group_that_fails_is_named(threads: int) -> None:
+    """Proves that of several at fault, a large one among them, it is the first, whatever the threads."""
+    df = frame(30_000, 40).with_columns(
+        g=pl.when(pl.int_range(pl.len()) >= 5_000).then(100).otherwise(pl.col("g").fill_null(3))
+    )
+    df = df.with_columns(y=pl.when(pl.col("g").is_in([7, 9, 100])).then(None).otherwise(pl.col("y")))
+    first = df.filter(pl.col("g").is_in([7, 9, 100]))["g"][0]
+    with pytest.raises(pl.exceptions.ComputeError, match=f"where `g` is {first}: column `y`"):
+        df.taiga.fit_gbdt_by("g", "y", "a", "b", "c", rounds=2, n_threads=threads)
+
+
+def test_keys_of_a_group_that_are_at_fault() -> None:
+    """Proves that null and repeated keys of one group make its model null, as those of a `group_by`."""
+    df = frame().with_columns(g=pl.col("g").fill_null(3), id=pl.int_range(pl.len()))
+    df = df.with_columns(id=pl.when(pl.col("g") == 5).then(None).when(pl.col("g") == 8).then(1).otherwise(pl.col("id")))
+    ours = df.taiga.fit_gbdt_by("g", "y", "a", rounds=2, row_key="id", on_error="null")
+    fit = tg.fit_gbdt("y", "a", rounds=2, row_key="id", on_error="null")
+    assert_frame_equal(ours, df.group_by("g", maintain_order=True).agg(model=fit))
+    assert sorted(ours.filter(pl.col("model").is_null())["g"].to_list()) == [5, 8]
+    with pytest.raises(pl.exceptions.ComputeError, match=r"where `g` is \d+: column `id`"):
+        df.taiga.fit_gbdt_by("g", "y", "a", rounds=2, row_key="id")
+
+
+def test_a_lag_of_a_constant_target_is_a_feature() -> None:
+    """Proves that what is computed under the target's name is none of its own in a group whose target never changes."""
+    df = pl.DataFrame({"g": [0] * 10 + [1] * 10, "y": [float(i % 4) for i in range(10)] + [0.0] * 10})
+    lag = pl.col("y").shift(1, fill_value=0.0)
+    models = df.group_by("g", maintain_order=True).agg(m=tg.fit_gbdt("y", lag, rounds=2))
+    assert models["m"].null_count() == 0
+    with pytest.raises(pl.exceptions.ComputeError, match="the target is among the features"):
+        df.select(tg.fit_gbdt("y", pl.col("y") + 0.0, rounds=2))
+
+
 def test_what_is_wrong_with_the_call() -> None:
     """Proves the errors for keys and parameters."""
     df = frame().with_columns(model=pl.lit(1), f=pl.col("a"))

@@ -237,3 +237,19 @@ def test_a_callback_that_says_interrupted_is_no_ctrl_c(text: str) -> None:
         TABLE.taiga.fit_gbdt("y", "x", rounds=3, callback=callback)
     with pytest.raises(pl.exceptions.ComputeError, match=text):
         TABLE.select(tg.fit_gbdt("y", "x", rounds=3, callback=callback))
+
+
+def test_words_of_an_enum_that_another_process_has_not() -> None:
+    """Proves that lists of Enums of other categories are an error, where rows that move would lose words."""
+    few, many = (pl.Enum([f"w{i}" for i in range(n)]) for n in (10, 40))
+    words = pl.Series([[f"w{i % 10}", f"w{i % 7}"] for i in range(ROWS)])
+
+    def fit(dtype: pl.Enum) -> Fit:
+        def of(frame: pl.DataFrame, us: Any) -> Any:
+            typed = frame.with_columns(pl.col("words").cast(pl.List(dtype)))
+            return typed.taiga.fit_sparse_lr("yes", "words", row_key="id", collective=us)
+
+        return of
+
+    for error in together([fit(few), fit(many)], [150], TABLE.with_columns(words=words)):
+        assert "the columns of rank 1 differ from those of rank 0: `beside it.indices` is" in str(error), error

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from datetime import date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import numpy as np
@@ -310,6 +310,26 @@ def test_min_max_equals_polars_on_random_columns() -> None:
         clean = pl.col("x").drop_nulls()
         clean = clean.drop_nans() if s.dtype.is_float() else clean
         assert_frame_equal(got, frame.select(min=clean.min(), max=clean.max()), check_exact=True)
+
+
+@pytest.mark.skipif(pl.__version__.startswith("1.0"), reason="this Polars has no Decimal of so many digits")
+@pytest.mark.parametrize("scale", [0, 2, 22, 25, 37])
+def test_long_decimals_are_the_nearest_floats(scale: int) -> None:
+    """Proves that a Decimal of any length is the float that is nearest to it, wherever it stands."""
+    digits = [7 * 13**i % 10 ** (15 + i % 23) for i in range(60)]
+    with localcontext() as context:
+        context.prec = 60
+        values = [Decimal(d).scaleb(-scale) for d in digits]
+    df = pl.DataFrame({"x": pl.Series(values, dtype=pl.Decimal(38, scale)), "f": [float(v) for v in values]})
+    assert [float(f"{d}e-{scale}") for d in digits] == df["f"].to_list()
+    for expr in (lambda c: tg.min_max(c), lambda c: tg.borders(c, 60)):
+        found, wanted = (df.select(expr(c)).to_series().to_list() for c in ("x", "f"))
+        as_floats = [{k: float(v) for k, v in row.items()} if isinstance(row, dict) else row for row in found]
+        assert as_floats == wanted
+    models = [
+        df.select(tg.fit_gbdt(pl.col("f").rank().alias("y"), pl.col(c).alias("x"), rounds=3)).item() for c in "xf"
+    ]
+    assert tg.Model(models[0]).borders == tg.Model(models[1]).borders
 
 
 def test_decimal_columns_are_binned_by_their_numbers() -> None:

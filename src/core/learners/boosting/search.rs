@@ -44,6 +44,11 @@ impl Trial {
     }
 }
 
+/// Returns as many rungs as leave a trial for the last.
+fn rungs_of(trials: usize, factor: u32) -> u32 {
+    1 + trials.checked_ilog(factor as usize).unwrap_or(0)
+}
+
 /// Returns the rounds of a trial in a rung, of which the last gives it all.
 fn rounds_in(params: &BoostingParams, rung: u32, rungs: u32, factor: u32) -> u32 {
     let all = u64::from(params.rounds.unwrap_or(ROUNDS));
@@ -77,10 +82,9 @@ pub fn search<T: Sync>(
     }
     let prepared = tables.iter().map(prepare).collect::<Result<Vec<T>>>()?;
     let place = |params: &BoostingParams| tables.iter().position(|table| table.serves(params));
-    // As many rungs as leave a trial for the last.
     let rungs = match halving {
         None => 1,
-        Some(_) => 1 + trials.len().checked_ilog(factor as usize).unwrap_or(0),
+        Some(_) => rungs_of(trials.len(), factor),
     };
     let (mut open, mut all): (Vec<usize>, Vec<Vec<Trial>>) = ((0..trials.len()).collect(), vec![]);
     for rung in 0..rungs {
@@ -115,6 +119,13 @@ pub fn search<T: Sync>(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Proves that powers of the factor, whose logarithms are not exact, have their rungs.
+    #[test]
+    fn rungs_leave_a_trial_for_the_last() {
+        let of = |trials, factor| rungs_of(trials, factor);
+        assert_eq!([of(0, 3), of(1, 3), of(2, 3), of(3, 3), of(10, 3), of(243, 3), of(1000, 10)], [1, 1, 1, 2, 3, 6, 4]);
+    }
 
     /// Proves that the last rung gives all rounds, and each before it the factor less, one at least.
     #[test]
