@@ -123,16 +123,18 @@ def target_encode(
     kind
         `"ordered"`
             The rows before this one in a random order, or in `order_by` (CatBoost's). No row sees
-            its own target, directly or through others.
+            its own target, directly or through others, but for the `prior` where that is the mean.
         `"kfold"`
             The rows of the other folds (as scikit-learn's `TargetEncoder.fit_transform`). The prior
             is the mean over those, too.
         `"loo"`
-            All rows but this one.
+            All rows but this one; but for the `prior`, as above.
         `"full"`
             All rows: what new rows would get. On the training rows it leaks the target.
     prior
-        What the values are drawn towards; default the target's mean.
+        What the values are drawn towards; default the target's mean. That is of all rows: a row of a rare
+        category, and under `order_by` an early one, has its own and later targets in it, by its share of
+        the rows. Give a number, such as last year's mean, where that may not be.
     prior_weight
         How many rows (how much weight) the prior counts for, not negative. `"auto"`: by empirical
         Bayes for each category, from the target's variance within it and over all rows

@@ -35,7 +35,7 @@ __all__ = ["TargetEncoder"]
 class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
     """Each category as the mean of the target: `tg.target_encode` as a scikit-learn transformer.
 
-    `fit_transform` gives the rows that a model is trained on values that leak nothing, by `tg.target_encode`;
+    `fit_transform` gives the rows that a model is trained on values without their own targets, by `tg.target_encode`;
     `transform` gives new rows those of all training rows, by `tg.encode`. So `fit(X, y).transform(X)` is not
     `fit_transform(X, y)`, as with scikit-learn's own `TargetEncoder`; in a `Pipeline` each comes where it belongs.
 
@@ -124,7 +124,8 @@ class TargetEncoder(OneToOneFeatureMixin, TransformerMixin, Estimator):
         sample_weight: Any = None,
         order_by: Any = None,
     ) -> Any:
-        """Fit the encoder, and encode the same rows by `kind`, so that no row's own target is in its values.
+        """Fit the encoder, and encode the same rows by `kind`, so that no row's own target is in its values, but
+        for the mean that is the `prior` unless that is given.
 
         Parameters
         ----------
