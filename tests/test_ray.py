@@ -26,9 +26,10 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 
 import polars_taiga as tg
 import ray
-from polars_taiga.ray import _OF_ANOTHER, _Query, fit_forest, fit_gbdt
+from polars_taiga.ray import _OF_ANOTHER, _check_rows_alone, _Query, fit_forest, fit_gbdt
 
 HERE: dict[str, Any] = {"interface": "127.0.0.1", "timeout": 60.0}
+US = tg.Collective(rank=0, world=2, address="127.0.0.1:29500", secret="a secret of some length")
 FEATURES = [*NUMBERS, "city"]
 LONG: dict[str, Any] = {"rounds": 300, "learning_rate": 0.05, "weight": "w", "snapshot_every": 20}
 
@@ -101,6 +102,24 @@ def test_rows_come_from_files_queries_and_datasets(frame: pl.DataFrame, folder: 
     assert model.to_bytes() == alone(rows, rounds=8)
 
 
+def test_a_dataset_is_read_before_the_workers_take_all_cpus(frame: pl.DataFrame) -> None:
+    """Proves that four workers of one CPU each, of four in all, get the rows of a Ray Dataset, whose tasks need CPUs
+    too; that blocks without rows, which may lack the columns, are left out; and that one without rows is named.
+    """
+    import ray.data
+
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    nothing = pl.DataFrame().to_arrow()
+    rows = frame[:3]
+    given = ray.data.from_arrow([nothing, rows[:2].to_arrow(), nothing, rows[2:].to_arrow()])
+    model = fit_gbdt(given, "y", *FEATURES, workers=4, rounds=3, **HERE)
+    assert model.to_bytes() == alone(rows, rounds=3)
+    for empty in (ray.data.from_items([]), ray.data.from_arrow(frame[:0].to_arrow())):
+        with pytest.raises(ValueError, match="parameter `data`: the Dataset has no rows"):
+            fit_gbdt(empty, "y", "a", workers=2, rounds=3, **HERE)
+        assert fit_forest(empty, "y", "a", workers=2, trees=3, on_error="null", **HERE) is None
+
+
 def test_a_forest_grows_in_the_workers(frame: pl.DataFrame, folder: Path, tmp_path: Path) -> None:
     """Its trees are dealt to them, and it has the bytes of one process's; what is wrong is told at the call."""
     made = fit_forest(str(folder), "y", *FEATURES, workers=3, trees=7, weight="w", **HERE)
@@ -116,6 +135,9 @@ def test_a_forest_grows_in_the_workers(frame: pl.DataFrame, folder: Path, tmp_pa
         fit_forest(str(folder), "y", "a", workers=2, gpus_per_worker=1, device="cuda")
     with pytest.raises(TypeError, match="rounds"):
         fit_forest(str(folder), "y", "a", workers=2, rounds=3)  # type: ignore[call-arg]
+    for name, value in (("progress", True), ("collective", US), ("on_error", "constant")):
+        with pytest.raises(ValueError, match=f"parameter `{name}`"):
+            fit_forest(str(folder), "y", "a", workers=2, **{name: value})  # type: ignore[call-overload]
 
 
 class Victims:
@@ -289,6 +311,73 @@ def test_faults_are_told_as_they_are(folder: Path, frame: pl.DataFrame) -> None:
         fit_gbdt(folder, "y", "a", workers=2, cpus_per_worker=3, start_timeout=2, rounds=3, **HERE)
 
 
+def test_a_fit_that_the_rows_are_at_fault_for_may_be_none(folder: Path, frame: pl.DataFrame) -> None:
+    """Proves that `on_error="null"` gives None, as in one process, and the model where nothing is wrong."""
+    one_class = pl.col("a").is_null()
+    assert frame.taiga.fit_gbdt(one_class, "b", rounds=3, on_error="null") is None
+    assert fit_gbdt(folder, one_class, "b", workers=2, rounds=3, on_error="null", **HERE) is None
+    assert fit_forest(folder, one_class, "b", workers=2, trees=3, on_error="null", **HERE) is None
+    model = fit_gbdt(folder, "y", "b", workers=2, rounds=3, on_error="null", **HERE)
+    assert model is not None
+    assert model.to_bytes() == frame.taiga.fit_gbdt("y", "b", rounds=3).to_bytes()
+
+
+# What reads other rows than its own, and what of it does.
+OF_OTHER_ROWS: dict[str, tuple[pl.Expr, str]] = {
+    "centred": ((pl.col("a") - pl.col("a").mean()).alias("z"), 'col("a").mean()'),
+    "the row's number": (pl.int_range(pl.len()) % 5 == 0, "len()"),
+    "normed": (pl.col("w") / pl.col("w").sum(), 'col("w").sum()'),
+    "ranked": (pl.col("d").rank(), "rank()"),
+    "of a group": (pl.col("a").max().over("city"), "over"),
+    "the row before": (pl.struct("c", pl.col("a").shift(1)), 'col("a").shift('),
+    "held-in means": (pl.col("c") + tg.target_encode("city", "y"), "target_encode"),
+}
+can_tell = pytest.mark.skipif(not hasattr(pl.col("a").meta, "is_row_separable"), reason="this Polars can't tell")
+
+
+@can_tell
+@pytest.mark.parametrize("which", OF_OTHER_ROWS)
+def test_an_expression_that_reads_other_rows_is_named(which: str) -> None:
+    """Proves that it is an error before anything is started, since a worker would compute it over a part of the rows:
+    as a feature, beside others, and in another role.
+    """
+    expr, inner = OF_OTHER_ROWS[which]
+    for given, role in (
+        ({"features": ["b", expr]}, "features"),
+        ({"features": ["b"], "weight": expr}, "weight"),
+        ({"features": ["b"], "eval": expr}, "eval"),
+        ({"features": ["b"], "row_key": ["c", expr]}, "row_key"),
+    ):
+        roles: dict[str, Any] = dict(given)
+        with pytest.raises(ValueError, match=rf"parameter `{role}`: `.*not known to be computed row by row") as error:
+            fit_gbdt("nowhere", "y", *roles.pop("features"), workers=2, rounds=3, **roles)
+        assert inner in str(error.value)
+        assert "_taiga.abi3" not in str(error.value)
+
+
+def test_expressions_of_a_row_alone_are_taken() -> None:
+    """Proves that what each row has by itself is no error, selectors among it, and what lists hold."""
+    model = pl.DataFrame({"x": range(20), "y": range(20)}).taiga.fit_gbdt("y", "x", rounds=1)
+    a = pl.col("a")
+    exprs = [
+        *("a", a * 2 + pl.col("b"), pl.all(), pl.all().exclude("y"), pl.col("^a.*$"), pl.col("a", "b") * 2, pl.lit(1)),
+        *(pl.when(a > 1).then(pl.col("b")).otherwise(0), a.is_in([1, 2]), a.is_in(pl.Series([1, 2])), a.fill_null(0)),
+        *(a.cast(pl.String), a.str.to_datetime("%Y"), a.dt.year(), a.list.mean(), a.list.eval(pl.element().rank())),
+        *(pl.struct("a", "b"), a.struct.field("x") + 1, a.replace({1: 2}), pl.concat_list("a", "b"), a.hash(1)),
+        *(tg.predict(model, "x"), pl.max_horizontal("a", "b"), pl.format("{}", a), a + pl.lit(pl.Series([1, 2])).max()),
+    ]
+    _check_rows_alone({"target": "y", "features": exprs, "weight": None, "eval": a % 5 == 0, "row_key": ["a", "b"]})
+
+
+def test_a_query_computes_what_reads_all_rows(folder: Path, frame: pl.DataFrame) -> None:
+    """Proves that a column of `data` that does is that of the whole table, as the error says."""
+    centred = (pl.col("a") - pl.col("a").mean()).alias("z")
+    model = fit_gbdt(
+        pl.scan_parquet(folder / "*.parquet").with_columns(centred), "y", "z", "b", workers=2, rounds=3, **HERE
+    )
+    assert model.to_bytes() == frame.with_columns(centred).taiga.fit_gbdt("y", "z", "b", rounds=3).to_bytes()
+
+
 ORDERLESS: dict[str, Callable[[pl.LazyFrame], pl.LazyFrame]] = {
     "JOIN": lambda lf: lf.join(lf.select("city").unique(maintain_order=True), on="city"),
     "AGGREGATE": lambda lf: lf.group_by("city").agg(pl.all().first()),
@@ -349,6 +438,8 @@ def test_rows_with_keys_need_no_order(folder: Path, frame: pl.DataFrame) -> None
         ({"callback": 7}, "`callback`"),
         ({"snapshot_every": 0}, "`snapshot_every`"),
         ({"eta": 0.1}, "learning_rate"),
+        ({"on_error": "constant"}, "`on_error`: 'constant' is not one of 'raise', 'null'"),
+        ({"collective": US}, "`collective`: the workers are one"),
         ({"data": 7}, "`data`"),
         ({"data": []}, "`data`"),
         ({"data": pl.DataFrame({"y": [1]})}, "`data`"),

@@ -102,9 +102,10 @@ def fit_forest(
         After how many trees each the file is written; default 100. Threads wait for the last of them, so let it be
         several times as many as there are threads, and processes of a `collective`.
     collective
-        As in `fit_gbdt`: the processes that make this fit together, each with its part of the rows. Each then has the
-        codes of all rows (two bytes a value under `"histogram"`, four under the others), grows a share of the trees,
-        and gets the forest of all.
+        As in `fit_gbdt`: the processes that make this fit together, each with its part of the rows, over which it
+        computes expressions: give columns, and expressions of a row alone. Each then has the codes of all rows (two
+        bytes a value under `"histogram"`, four under the others), grows a share of the trees, and gets the forest of
+        all.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     metadata

@@ -110,8 +110,8 @@ def fit_sparse_lr(
         values, or any beyond 1e18. They are not scaled: bring them to similar ranges.
     weight
         A weight for each row: finite, not negative, not all zero. A row of weight 0 is as if it were
-        not there (`rows=` in the model's text counts it all the same). A factor common to all weights changes
-        nothing but the default of `l2`.
+        not there (`rows=` in the model's text counts it all the same). A factor common to all weights that is
+        a power of two changes nothing but the default of `l2`, any other moves them by their rounding besides.
     eval
         A Boolean column or expression: rows on which it is true are held out. The metric is
         measured on them after each pass, and they train nothing.
@@ -128,7 +128,8 @@ def fit_sparse_lr(
         Every how many passes the file is written; default 1. It is not behind the last one.
     collective
         As in `fit_gbdt`: the processes that make this fit together, each with its part of the rows, whose gradients are
-        added up. Under `"lbfgs"` alone: the other optimizers take one batch of rows after the other.
+        added up, and over which it computes expressions: give columns, and expressions of a row alone. Under
+        `"lbfgs"` alone: the other optimizers take one batch of rows after the other.
     progress
         Show a progress bar on standard error. By default only on a terminal, in long fits.
     metadata

@@ -26,12 +26,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
 import polars as pl
 
 import polars_taiga as tg
 from polars_taiga import _plugin
+from polars_taiga._fit import checked_on_error
 from polars_taiga._signature import shows
 from polars_taiga.forest import ForestParams
 from polars_taiga.gbdt import GbdtParams
@@ -67,8 +68,9 @@ _LARGE, _BLOCK = 1 << 16, 1 << 10
 
 # What a process of a fit says that ended because of another one, or of the network.
 _OF_ANOTHER = re.compile(
-    r"parameter `collective`: .*(has ended|have ended|nothing was heard from|did not come to|could not be reached"
-    r"|something listens there already|a connection fails|closes the connection before it has said who it is)",
+    r"parameter `collective`: .*(has ended|have ended|nothing was heard from|has not told in time|did not come to"
+    r"|could not be reached|something listens there already|a connection fails"
+    r"|closes the connection before it has said who it is)",
     re.DOTALL,
 )
 
@@ -77,6 +79,76 @@ _UNORDERED = re.compile(
     r"JOIN|MERGE.SORTED|SORT BY|OPAQUE_PYTHON|(?:AGGREGATE|UNIQUE)(?!\[maintain_order: true)"
     r"|\.(?:shuffle|sample(?:_n|_frac)?|unique|mode)\("
 )
+
+
+@overload
+def fit_gbdt(
+    data: pl.LazyFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Part | Any,
+    target: IntoColumn,
+    *features: IntoColumns,
+    workers: int,
+    cpus_per_worker: int = 1,
+    gpus_per_worker: int = 0,
+    max_failures: int = 3,
+    interface: str | None = None,
+    timeout: float = 300.0,
+    start_timeout: float = 600.0,
+    placement_strategy: Strategy = "SPREAD",
+    weight: IntoColumn | None = None,
+    baseline: IntoColumns | None = None,
+    eval: IntoColumn | None = None,
+    group: IntoColumn | None = None,
+    position: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
+    order_by: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
+    on_error: Literal["raise"] = "raise",
+    init_model: Model | bytes | None = None,
+    snapshot: str | os.PathLike[str] | None = None,
+    snapshot_every: int = 100,
+    callback: Callback | None = None,
+    verbose: bool | int = False,
+    progress: bool | None = None,
+    metadata: Metadata | None = None,
+    **params: Unpack[GbdtParams],
+) -> Model: ...
+
+
+@overload
+def fit_gbdt(
+    data: pl.LazyFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Part | Any,
+    target: IntoColumn,
+    *features: IntoColumns,
+    workers: int,
+    cpus_per_worker: int = 1,
+    gpus_per_worker: int = 0,
+    max_failures: int = 3,
+    interface: str | None = None,
+    timeout: float = 300.0,
+    start_timeout: float = 600.0,
+    placement_strategy: Strategy = "SPREAD",
+    weight: IntoColumn | None = None,
+    baseline: IntoColumns | None = None,
+    eval: IntoColumn | None = None,
+    group: IntoColumn | None = None,
+    position: IntoColumn | None = None,
+    event: IntoColumn | None = None,
+    lower: IntoColumn | None = None,
+    upper: IntoColumn | None = None,
+    order_by: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
+    on_error: Literal["null"],
+    init_model: Model | bytes | None = None,
+    snapshot: str | os.PathLike[str] | None = None,
+    snapshot_every: int = 100,
+    callback: Callback | None = None,
+    verbose: bool | int = False,
+    progress: bool | None = None,
+    metadata: Metadata | None = None,
+    **params: Unpack[GbdtParams],
+) -> Model | None: ...
 
 
 @shows(GbdtParams)
@@ -102,6 +174,7 @@ def fit_gbdt(
     upper: IntoColumn | None = None,
     order_by: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     init_model: Model | bytes | None = None,
     snapshot: str | os.PathLike[str] | None = None,
     snapshot_every: int = 100,
@@ -110,7 +183,7 @@ def fit_gbdt(
     progress: bool | None = None,
     metadata: Metadata | None = None,
     **params: Unpack[GbdtParams],
-) -> Model:
+) -> Model | None:
     """Fit gradient-boosted trees by workers of a Ray cluster; wait for the model and return it.
 
     Ray starts `workers` actors, each of which scans its part of the rows lazily, and they make one fit
@@ -137,9 +210,13 @@ def fit_gbdt(
         - A function of a worker's rank and the number of workers that gives its rows as a `LazyFrame`. It runs in the
           worker; rank 0's rows come first.
     target, features, params
-        As in `tg.fit_gbdt`.
+        As in `tg.fit_gbdt`. A worker computes expressions over its own rows: one that is not computed row by row (a
+        mean, a rank, a row's number) is an error where Polars can tell, which it can't of selectors and of functions
+        in Python. Make it a column of `data`, a query, which a worker runs over all rows.
     weight, baseline, eval, group, position, event, lower, upper, order_by, row_key, init_model, metadata
         As in `tg.fit_gbdt`.
+    on_error
+        As in `tg.fit_gbdt`, `"raise"` or `"null"`: None is returned where the rows are at fault.
     workers
         The number of workers, each a process.
     cpus_per_worker
@@ -174,7 +251,7 @@ def fit_gbdt(
     Returns
     -------
     Model
-        The model of all rows.
+        The model of all rows; None where `on_error` makes it null.
 
     Raises
     ------
@@ -221,7 +298,7 @@ def fit_gbdt(
         snapshot=None if snapshot is None else os.path.abspath(os.fspath(snapshot)),
         snapshot_every=snapshot_every,
     )
-    own.check(params)
+    given = own.check(params, on_error)
     function: object = callback
     if function is not None and not callable(function):
         msg = f"parameter `callback`: {type(function).__name__} is no function of a round and its metrics"
@@ -235,10 +312,56 @@ def fit_gbdt(
         verbose=verbose,
         progress=progress,
         **roles,
-        **params,
+        **given,
     )
     telling = _Telling(callback, int(verbose), progress, params.get("rounds"))
-    return _fitted("fit_gbdt", data, target, features, roles, params, own, telling)
+    return _fitted("fit_gbdt", data, target, features, roles, given, own, telling)
+
+
+@overload
+def fit_forest(
+    data: pl.LazyFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Part | Any,
+    target: IntoColumn,
+    *features: IntoColumns,
+    workers: int,
+    cpus_per_worker: int = 1,
+    gpus_per_worker: int = 0,
+    max_failures: int = 3,
+    interface: str | None = None,
+    timeout: float = 300.0,
+    start_timeout: float = 600.0,
+    placement_strategy: Strategy = "SPREAD",
+    weight: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
+    on_error: Literal["raise"] = "raise",
+    snapshot: str | os.PathLike[str] | None = None,
+    snapshot_every: int = 100,
+    metadata: Metadata | None = None,
+    **params: Unpack[ForestParams],
+) -> Model: ...
+
+
+@overload
+def fit_forest(
+    data: pl.LazyFrame | str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | Part | Any,
+    target: IntoColumn,
+    *features: IntoColumns,
+    workers: int,
+    cpus_per_worker: int = 1,
+    gpus_per_worker: int = 0,
+    max_failures: int = 3,
+    interface: str | None = None,
+    timeout: float = 300.0,
+    start_timeout: float = 600.0,
+    placement_strategy: Strategy = "SPREAD",
+    weight: IntoColumn | None = None,
+    row_key: IntoColumns | None = None,
+    on_error: Literal["null"],
+    snapshot: str | os.PathLike[str] | None = None,
+    snapshot_every: int = 100,
+    metadata: Metadata | None = None,
+    **params: Unpack[ForestParams],
+) -> Model | None: ...
 
 
 @shows(ForestParams)
@@ -256,11 +379,12 @@ def fit_forest(
     placement_strategy: Strategy = "SPREAD",
     weight: IntoColumn | None = None,
     row_key: IntoColumns | None = None,
+    on_error: Literal["raise", "null"] = "raise",
     snapshot: str | os.PathLike[str] | None = None,
     snapshot_every: int = 100,
     metadata: Metadata | None = None,
     **params: Unpack[ForestParams],
-) -> Model:
+) -> Model | None:
     """Fit a random forest by workers of a Ray cluster; wait for the model and return it.
 
     As `fit_gbdt` does: the model has the bytes of `df.taiga.fit_forest` of the whole table in one process. Each worker
@@ -272,7 +396,9 @@ def fit_forest(
     data, workers, cpus_per_worker, gpus_per_worker, interface, timeout, start_timeout, placement_strategy
         As in `fit_gbdt`.
     target, features, weight, row_key, metadata, params
-        As in `tg.fit_forest`.
+        As in `tg.fit_forest`; of expressions, as in `fit_gbdt`. There is no bar: `progress=True` is an error.
+    on_error
+        As in `fit_gbdt`.
     max_failures
         How often workers may be lost before that is an error.
     snapshot
@@ -284,7 +410,7 @@ def fit_forest(
     Returns
     -------
     Model
-        The model of all rows.
+        The model of all rows; None where `on_error` makes it null.
 
     Raises
     ------
@@ -318,10 +444,13 @@ def fit_forest(
         snapshot=None if snapshot is None else os.path.abspath(os.fspath(snapshot)),
         snapshot_every=snapshot_every,
     )
-    own.check(params)
+    given = own.check(params, on_error)
     # What is wrong with the call is told before anything is started.
-    tg.fit_forest(target, *features, snapshot=snapshot, snapshot_every=snapshot_every, **roles, **params)
-    return _fitted("fit_forest", data, target, features, roles, params, own, _Telling(None, 0, False, None))
+    tg.fit_forest(target, *features, snapshot=snapshot, snapshot_every=snapshot_every, **roles, **given)
+    if given.pop("progress", None):
+        msg = "parameter `progress`: there is no bar of a forest that workers grow; leave it out"
+        raise ValueError(msg)
+    return _fitted("fit_forest", data, target, features, roles, given, own, _Telling(None, 0, False, None))
 
 
 def _fitted(
@@ -333,16 +462,79 @@ def _fitted(
     params: Mapping[str, Any],
     own: _Own,
     telling: _Telling,
-) -> Model:
-    """The model that workers make by one of the package's functions."""
+) -> Model | None:
+    """The model that workers make by one of the package's functions; none where `on_error` makes it null."""
+    columns = {role: column for role, column in roles.items() if role not in ("init_model", "metadata")}
+    _check_rows_alone({"target": target, "features": features, **columns})
     given = {k: v for k, v in roles.items() if v is not None}
     device = {"device": "cuda:all"} if own.gpus > 0 else {}
     call = _Call(function, target, features, {**given, **params, **device})
     table = _table(data)
     if not ray.is_initialized():
         ray.init()
+    parts = None
+    if _is_dataset(table):
+        # Before the workers have all the CPUs: a Dataset is read by tasks of its own.
+        parts = _dealt_blocks(table, own.workers)
+        if not parts:
+            if params["on_error"] == "null":
+                return None
+            msg = "parameter `data`: the Dataset has no rows: there is nothing to fit"
+            raise ValueError(msg)
     with _workers(own) as group, telling:
-        return tg.Model(_Job(own, call, table, telling, group).run())
+        model = _Job(own, call, table, telling, group, parts).run()
+    return None if model is None else tg.Model(model)
+
+
+def _check_rows_alone(columns: Mapping[str, Any]) -> None:
+    """Check that expressions read no row but their own, since a worker has a part of the rows.
+
+    Raises
+    ------
+    ValueError
+        Naming the parameter, the expression and what of it reads other rows.
+    """
+    for role, given in columns.items():
+        for expr in [] if given is None else _plugin.as_exprs([given], f"`{role}`"):
+            found = _of_other_rows(expr)
+            if found is not None:
+                whole, inner = (re.sub(r"\.[^\s.]*/\S*?:(?=\w+\()", ".", str(part)) for part in (expr, found))
+                of = "it" if inner == whole else f"`{inner}`"
+                msg = (
+                    f"parameter `{role}`: `{whole}`: {of} is not known to be computed row by row, and each worker has "
+                    "a part of the rows alone: make it a column of `data`, a query that each runs over all of them"
+                )
+                raise ValueError(msg)
+
+
+def _of_other_rows(expr: pl.Expr) -> pl.Expr | None:
+    """What in an expression may read other rows than its own, as far as Polars can tell.
+
+    Polars says it of the outermost step alone, and nothing of selectors.
+    """
+    meta = expr.meta
+    # New in a later version of Polars than the oldest that there may be.
+    if not hasattr(meta, "is_row_separable") or meta.is_literal():
+        return None
+    # What `list.eval` and the like compute: of a row's list.
+    if set(meta.root_names()) <= {""} and ("element()" in str(expr) or "" in meta.root_names()):
+        return None
+    several = meta.has_multiple_outputs()
+    if pl.__version__.startswith("1.") and (several or "nth(" in str(expr)):
+        # It panics where it takes apart what selects columns.
+        return None
+    # The innermost comes first, so that it is what a text names.
+    inner = next((found for found in map(_of_other_rows, meta.pop()) if found is not None), None)
+    if inner is None and not several:
+        with suppress(pl.exceptions.PolarsError):
+            return None if meta.is_row_separable() or _is_constant(expr) else expr
+    return inner
+
+
+def _is_constant(expr: pl.Expr) -> bool:
+    """Whether an expression is made of literals alone."""
+    parts = expr.meta.pop()
+    return expr.meta.is_literal() or (len(parts) > 0 and all(map(_is_constant, parts)))
 
 
 @dataclass(frozen=True)
@@ -360,8 +552,15 @@ class _Own:
     snapshot: str | None = None
     snapshot_every: int = 100
 
-    def check(self, params: Mapping[str, Any]) -> None:
-        """Check what is not checked elsewhere; errors name the parameter. `params`: of the fit."""
+    def check(self, params: Mapping[str, Any], on_error: object) -> dict[str, Any]:
+        """Check what is not checked elsewhere; errors name the parameter.
+
+        `params`: of the fit. What comes are those of each worker, `on_error` among them.
+        """
+        given = {**params, "on_error": checked_on_error(on_error, ("raise", "null"))}
+        if given.pop("collective", None) is not None:
+            msg = "parameter `collective`: the workers are one that is made of them; leave it out"
+            raise ValueError(msg)
         counts: list[tuple[str, object, int]] = [
             ("workers", self.workers, 1),
             ("cpus_per_worker", self.cpus, 1),
@@ -393,6 +592,7 @@ class _Own:
             raise ValueError(msg)
         # The rest is the collective's.
         tg.Collective(rank=0, world=self.workers, address="127.0.0.1:1", secret="-", timeout=self.timeout)
+        return given
 
 
 @dataclass(frozen=True)
@@ -518,9 +718,7 @@ def _table(data: object) -> Any:
         raise TypeError(msg)
     if isinstance(data, str | os.PathLike):
         return _Files([os.fspath(data)])
-    if type(data).__module__.split(".")[:2] == ["ray", "data"]:
-        return data
-    if callable(data):
+    if _is_dataset(data) or callable(data):
         return data
     if isinstance(data, Sequence) and data and all(isinstance(path, str | os.PathLike) for path in data):
         return _Files([os.fspath(path) for path in data])
@@ -531,6 +729,11 @@ def _table(data: object) -> Any:
     raise TypeError(msg)
 
 
+def _is_dataset(data: object) -> bool:
+    """Whether this is a Ray Dataset."""
+    return type(data).__module__.split(".")[:2] == ["ray", "data"]
+
+
 def _ends(total: int, world: int) -> list[int]:
     """Where the parts of `world` workers begin and end in a table of `total` rows."""
     step = _BLOCK if total >= world * _LARGE else 1
@@ -538,22 +741,27 @@ def _ends(total: int, world: int) -> list[int]:
 
 
 def _dealt_blocks(dataset: Any, world: int) -> list[_Dealt]:
-    """The parts of a Ray Dataset."""
+    """The parts of a Ray Dataset; none of one without rows."""
     options = dataset.context.execution_options
     before, options.preserve_order = options.preserve_order, True
     try:
         blocks = dataset.to_arrow_refs()
     finally:
         options.preserve_order = before
-    heights: list[int] = ray.get([ray.remote(_height).remote(block) for block in blocks])
+    # They wait for no CPU, of which others may have all.
+    height_of = ray.remote(num_cpus=0)(_height)
+    heights: list[int] = ray.get([height_of.remote(block) for block in blocks])
+    with_rows = [i for i, height in enumerate(heights) if height]
+    if not with_rows:
+        return []
     starts = [sum(heights[:i]) for i in range(len(heights) + 1)]
     ends = _ends(starts[-1], world)
     parts: list[_Dealt] = []
     for rank in range(world):
         first, end = ends[rank], ends[rank + 1]
-        own = [i for i, height in enumerate(heights) if height and starts[i] < end and starts[i + 1] > first]
-        # A worker without rows reads the types of the columns off some block.
-        own = own or [0]
+        own = [i for i in with_rows if starts[i] < end and starts[i + 1] > first]
+        # A worker without rows reads the types of the columns off some block that has them.
+        own = own or with_rows[:1]
         parts.append(_Blocks([blocks[i] for i in own], max(first - starts[own[0]], 0), end - first))
     return parts
 
@@ -613,7 +821,7 @@ class _Worker:
         tells: str | None,
         saved: bytes | None,
     ) -> bytes | Exception | None:
-        """Fit with the others. Rank 0 gives the model, the others nothing; all the error that ends it.
+        """Fit with the others. Rank 0 gives the model, if there is one, the others nothing; all the error that ends it.
 
         `kept`: the file of snapshots, none for one's own, and how often; `tells`: whether rounds are told, and with
         `"and waits"` an answer waited for; `saved`: the last snapshot that another worker took.
@@ -645,7 +853,7 @@ class _Worker:
             with self._condition:
                 self._fits = False
                 self._condition.notify_all()
-        return bytes(model) if rank == 0 else None
+        return bytes(model) if rank == 0 and model is not None else None
 
     def _telling(self, done: int, metrics: Mapping[str, float]) -> bool:
         with self._condition:
@@ -845,8 +1053,8 @@ class _Job:
     parts: list[_Dealt] | None = None
     saved: Any = None
 
-    def run(self) -> bytes:
-        """The model's bytes.
+    def run(self) -> bytes | None:
+        """The model's bytes; none where `on_error` makes it null.
 
         Raises
         ------
@@ -871,9 +1079,7 @@ class _Job:
         """The workers' parts of the rows."""
         world = self.own.workers
         if not isinstance(self.table, _Files | _Query):
-            if callable(self.table):
-                return [_PartOf(self.table, rank, world) for rank in range(world)]
-            return _dealt_blocks(self.table, world)
+            return [_PartOf(self.table, rank, world) for rank in range(world)]
         keyed = "row_key" in self.call.params
         # That all machines have the same files costs a look at their ends; a query is run, once.
         asked = range(world if isinstance(self.table, _Files) else 1)
@@ -897,7 +1103,7 @@ class _Job:
         told = self.call.params.get("rounds") is not None
         return (None, self.own.snapshot_every) if told and self.own.max_failures > 0 else None
 
-    def _fit(self, parts: list[_Dealt]) -> bytes:
+    def _fit(self, parts: list[_Dealt]) -> bytes | None:
         """Make the fit with the workers there are.
 
         Raises
@@ -950,7 +1156,8 @@ class _Job:
                 news = None if value == ([], None) else zero.news.remote(0)
         errors = {rank: value for rank, value in sorted(given.items()) if isinstance(value, Exception)}
         if not errors:
-            return bytes(given[0])
+            model: bytes | None = given[0]
+            return model
         lost_ = [error for error in errors.values() if isinstance(error, _LostError)]
         if lost_:
             raise _LostError("; ".join(map(str, lost_))) from next((e.__cause__ for e in lost_ if e.__cause__), None)

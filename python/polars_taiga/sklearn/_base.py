@@ -108,7 +108,8 @@ class Estimator(BaseEstimator):
         frame.columns = self._columns
         if reset:
             for name in self._categories:
-                _data.checked_whole(frame[name])
+                if name in frame.columns:
+                    _data.checked_whole(frame[name])
             self._dtypes = {n: pl.Float64() if t == pl.Null else t for n, t in frame.schema.items()}
         nothing = [name for name, dtype in frame.schema.items() if dtype == pl.Null]
         frame = frame.with_columns(pl.Series(n, [None] * rows, dtype=self._dtypes[n]) for n in nothing)
@@ -128,7 +129,7 @@ class Estimator(BaseEstimator):
             *(
                 by_name(name).map_batches(_data.checked_whole, return_dtype=schema[name], is_elementwise=True)
                 for name in self._categories
-                if schema[name] in _data.FLOATS
+                if schema.get(name) in _data.FLOATS
             ),
         )
         return _data.categories_as_integers(known, schema, self._categories)
