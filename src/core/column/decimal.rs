@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(nearest(1, 38), 1e-38);
         assert_eq!(nearest(-(10i128.pow(38) - 1), 38), -1.0);
         assert_eq!(nearest(i128::MIN, 0), -(2f64.powi(127)));
-        assert_eq!(nearest(123_456_789_012_345_678, 17), 1.234_567_890_123_456_78);
+        assert_eq!(nearest(123_456_789_012_345_678, 17), "1.23456789012345678".parse::<f64>().unwrap());
         for scale in [23, 25, 27, 30, 36, 38] {
             assert_eq!(nearest(7, scale), format!("7e-{scale}").parse::<f64>().unwrap(), "{scale}");
         }

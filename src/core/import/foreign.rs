@@ -190,6 +190,9 @@ pub struct Foreign {
 /// How many nodes a tree may come to for each node of the file: a test in three parts, and nodes that several lead to.
 const MOST_COPIES: usize = 16;
 
+/// A column, where a list lies, and whether missing values are one of it.
+type ListKey = (u32, *const u32, bool);
+
 /// What tests on the columns of a model choose from.
 struct Choices {
     features: Vec<Feature>,
@@ -197,9 +200,8 @@ struct Choices {
     codes: Vec<HashMap<u32, u32>>,
     derived: Vec<Derived>,
     by_set: HashMap<(u32, Vec<u32>), u32>,
-    /// Of each list that nodes share, by the column, where it lies, and whether missing values are one of it: the list, which stays there, and the
-    /// derived feature; none where no row can have any of it.
-    by_list: HashMap<(u32, *const u32, bool), (Arc<[u32]>, Option<u32>)>,
+    /// Of each list that nodes share: the list, which stays where it is, and the derived feature; none where no row can have any of it.
+    by_list: HashMap<ListKey, (Arc<[u32]>, Option<u32>)>,
     tables: Vec<CtrTable>,
     /// Of each statistic that is asked about, what is left of it until it is a derived feature, and its borders.
     statistics: Vec<(Option<ForeignStatistic>, Vec<f64>)>,
