@@ -123,7 +123,7 @@ test-python: build $(VENV)/.setup-test ## Test the expressions with the newest P
 # starts them, how a killed fit goes on, what models of other libraries come to, what is written of ours, and what other engines make of
 # that or of Arrow arrays.
 OF_THE_ENGINE := peers test_peers.py test_shap_peers.py test_position_bias.py test_defaults.py test_memory_limit.py test_interrupt.py \
-	test_processes.py test_training.py test_collective.py test_ray.py test_dask.py test_onnx.py test_case_sql.py test_engines.py \
+	test_processes.py test_training.py test_collective.py test_collective_agreement.py test_ray.py test_dask.py test_onnx.py test_case_sql.py test_engines.py \
 	test_peer_forms.py test_import.py test_import_catboost.py test_model_schema.py
 
 test-oldest: $(OLDEST)/.setup ## Test the wheel with the oldest Polars that pyproject.toml names

@@ -172,11 +172,11 @@ def test_keys_of_a_group_that_are_at_fault() -> None:
         df.taiga.fit_gbdt_by("g", "y", "a", rounds=2, row_key="id")
 
 
-def test_a_lag_of_a_constant_target_is_a_feature() -> None:
-    """Proves that what is computed under the target's name is none of its own in a group whose target never changes."""
+def test_what_is_computed_under_a_constant_targets_name_is_a_feature() -> None:
+    """Proves that in a group whose target never changes a feature may have its name and its values, as a lag may."""
     df = pl.DataFrame({"g": [0] * 10 + [1] * 10, "y": [float(i % 4) for i in range(10)] + [0.0] * 10})
-    lag = pl.col("y").shift(1, fill_value=0.0)
-    models = df.group_by("g", maintain_order=True).agg(m=tg.fit_gbdt("y", lag, rounds=2))
+    square = pl.col("y") * pl.col("y")
+    models = df.group_by("g", maintain_order=True).agg(m=tg.fit_gbdt("y", square, rounds=2))
     assert models["m"].null_count() == 0
     with pytest.raises(pl.exceptions.ComputeError, match="the target is among the features"):
         df.select(tg.fit_gbdt("y", pl.col("y") + 0.0, rounds=2))
