@@ -195,6 +195,10 @@ class Estimator(BaseEstimator):
         (Its own function for this knows the frames of some libraries only, depending on both versions.)
         """
         who = type(self).__name__
+        if (odd := next((name for name in names or [] if "\0" in name), None)) is not None:
+            # Polars panics where it hands such a column on.
+            msg = f"column {odd!r}: its name has the character NUL: give it another"
+            raise ValueError(msg)
         if reset:
             self.n_features_in_ = count
             if names is not None:
