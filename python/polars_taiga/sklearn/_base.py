@@ -119,6 +119,7 @@ class Estimator(BaseEstimator):
         """The features of a fit that come in batches: a query, which is not run, its columns as `_read` has them."""
         schema = X.collect_schema()
         _data.check_types(schema)
+        _data.check_names(schema)
         self._columns = schema.names()
         self._check_columns(self._columns, len(self._columns), reset=True)
         self._categories = list(dict.fromkeys(self._categorical()))
@@ -195,10 +196,6 @@ class Estimator(BaseEstimator):
         (Its own function for this knows the frames of some libraries only, depending on both versions.)
         """
         who = type(self).__name__
-        if (odd := next((name for name in names or [] if "\0" in name), None)) is not None:
-            # Polars panics where it hands such a column on.
-            msg = f"column {odd!r}: its name has the character NUL: give it another"
-            raise ValueError(msg)
         if reset:
             self.n_features_in_ = count
             if names is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from typing import Any, NamedTuple, TypeVar
 
@@ -113,6 +113,7 @@ def _from_frame(X: Any, *, finite: bool, who: str, least: int) -> Table:  # noqa
         twice = next(name for i, name in enumerate(columns) if name in columns[:i])
         msg = f"{who}: column {twice!r} stands twice in X"
         raise ValueError(msg)
+    check_names(columns)
     frame, categories = as_frame(X, columns)
     for count, needed, what in [(frame.height, least, "sample"), (frame.width, 1, "feature")]:
         if count < needed:
@@ -127,6 +128,14 @@ def _from_frame(X: Any, *, finite: bool, who: str, least: int) -> Table:  # noqa
 def _strange(name: str, dtype: Any) -> TypeError:
     """The error for a column of a type that Polars has not."""
     return TypeError(f"column {name!r}: its dtype is {dtype}, no type of Polars' own: make it numbers, times or text")
+
+
+def check_names(columns: Iterable[str]) -> None:
+    """Raise for a name with the character NUL: Polars panics where it hands such a column on."""
+    for name in columns:
+        if "\0" in name:
+            msg = f"column {name!r}: its name has the character NUL: give it another"
+            raise ValueError(msg)
 
 
 def check_types(schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> None:
