@@ -182,6 +182,14 @@ def test_what_is_computed_under_a_constant_targets_name_is_a_feature() -> None:
         df.select(tg.fit_gbdt("y", pl.col("y") + 0.0, rounds=2))
 
 
+def test_a_literal_is_the_key_of_all_rows() -> None:
+    """Proves that one key for all rows gives the one model, as in a `group_by`."""
+    df = frame()
+    ours = df.select(tg.fit_gbdt_by(pl.lit(7).alias("k"), "y", "a", rounds=2)).unnest("models")
+    assert ours["k"].to_list() == [7]
+    assert ours["model"].item() == df.taiga.fit_gbdt("y", "a", rounds=2).to_bytes()
+
+
 def test_what_is_wrong_with_the_call() -> None:
     """Proves the errors for keys and parameters."""
     df = frame().with_columns(model=pl.lit(1), f=pl.col("a"))

@@ -449,3 +449,22 @@ def test_a_snapshot_is_of_one_fit(df: pl.DataFrame, tmp_path: Path) -> None:
         df.taiga.fit_gbdt("y", *FEATURES, snapshot=tmp_path, snapshot_every=1)
     with pytest.raises(ValueError, match="parameter `snapshot_every`: 0 is not between 1 and"):
         tg.fit_gbdt("y", *FEATURES, snapshot=file, snapshot_every=0)
+
+
+def test_a_snapshot_is_one_file_however_its_path_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proves that a fit which is under way has its file to itself, by another path and by a link too."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "link").symlink_to(tmp_path)
+    df = pl.DataFrame({"x": [float(i % 7) for i in range(60)], "y": [float(i % 5) for i in range(60)]})
+    said: list[str] = []
+
+    def callback(done: int, measured: dict[str, float]) -> None:
+        for path in ("./s.snapshot", str(tmp_path / "s.snapshot"), "link/s.snapshot"):
+            try:
+                df.taiga.fit_gbdt("y", "x", rounds=1, snapshot=path)
+            except pl.exceptions.ComputeError as error:
+                said.append(str(error))
+
+    df.taiga.fit_gbdt("y", "x", rounds=1, snapshot="s.snapshot", callback=callback)
+    assert len(said) == 3
+    assert all("another fit keeps its state in" in text for text in said), said

@@ -202,6 +202,9 @@ fn fit_gbdt_by(inputs: &[Series], kwargs: FitKwargs) -> Answer {
         pools::keep_to_this_thread();
         let params = gbdt::checked(inputs[0].dtype(), &kwargs)?;
         let (parts, keys) = (Parts::new(&inputs[..1])?, keys_of(&inputs[1])?);
+        // A literal is the key of all rows.
+        let rows = parts.target.len();
+        let keys: Vec<Series> = keys.into_iter().map(|key| if key.len() == 1 { key.new_from_index(0, rows) } else { key }).collect();
         keys.iter().try_for_each(|key| parts.check_length(key))?;
         parts.features.iter().chain(parts.roles()).try_for_each(|column| parts.check_length(column))?;
         let groups = groups_of(&keys)?;

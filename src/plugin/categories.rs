@@ -327,7 +327,9 @@ fn sorted_keys<K: Ord + Send + Default>(keys: impl Iterator<Item = Option<K>>) -
 /// The one integer type that is wider than what the engine reads.
 fn narrow(series: &Series) -> PolarsResult<Series> {
     match series.dtype() {
-        DataType::UInt128 => series.strict_cast(&DataType::Int128),
+        DataType::UInt128 => series
+            .strict_cast(&DataType::Int128)
+            .map_err(|_| errors::values(series.name(), "it is 2^127 or more in some row, and categories are integers below")),
         _ => Ok(series.clone()),
     }
 }

@@ -20,12 +20,23 @@ static IN_USE: PerProcess<Mutex<BTreeSet<PathBuf>>> = PerProcess::new();
 pub struct SnapshotFile {
     /// None in the others.
     path: Option<PathBuf>,
+    /// What tells the file from others, however its path is written.
+    place: PathBuf,
     every: u32,
     saved: Option<Vec<u8>>,
 }
 
 fn fault(text: String) -> taiga_engine::Error {
     taiga_engine::Error::parameter("snapshot", text)
+}
+
+/// Where a file lies, links followed, whether it is there yet or not.
+fn place_of(path: &Path) -> PathBuf {
+    let in_folder = || {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        Some(folder.canonicalize().ok()?.join(path.file_name()?))
+    };
+    path.canonicalize().ok().or_else(in_folder).unwrap_or_else(|| path.to_path_buf())
 }
 
 impl SnapshotFile {
@@ -41,18 +52,19 @@ impl SnapshotFile {
     /// Reads the file, where it is there. `rank`: which of several processes this is.
     fn new(path: &str, every: u32, rank: usize) -> PolarsResult<SnapshotFile> {
         if rank > 0 {
-            return Ok(SnapshotFile { path: None, every, saved: None });
+            return Ok(SnapshotFile { path: None, place: PathBuf::new(), every, saved: None });
         }
         let path = PathBuf::from(path);
+        let place = place_of(&path);
         let mut in_use = IN_USE.get().lock().unwrap_or_else(PoisonError::into_inner);
-        if !in_use.insert(path.clone()) {
+        if !in_use.insert(place.clone()) {
             let text = format!("another fit keeps its state in {} at this time; each fit needs a file of its own", path.display());
             return Err(errors::compute(fault(text)));
         }
         drop(in_use);
         let read = std::fs::read(&path);
         // Dropped, it gives the path back.
-        let mut file = SnapshotFile { path: Some(path.clone()), every, saved: None };
+        let mut file = SnapshotFile { path: Some(path.clone()), place, every, saved: None };
         file.saved = match read {
             Ok(bytes) => Some(bytes),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -79,8 +91,8 @@ impl Snapshots for SnapshotFile {
 
 impl Drop for SnapshotFile {
     fn drop(&mut self) {
-        if let Some(path) = &self.path {
-            IN_USE.get().lock().unwrap_or_else(PoisonError::into_inner).remove(path);
+        if self.path.is_some() {
+            IN_USE.get().lock().unwrap_or_else(PoisonError::into_inner).remove(&self.place);
         }
     }
 }
