@@ -158,8 +158,8 @@ impl Drop for Watch {
 /// the one before back. (A handler for good, as the crate signal-hook has it, would be lost whenever Python sets one of
 /// its own, which notebooks do for every cell.)
 ///
-/// A signal that ends a call does not reach those handlers: [`abandon`](super::abandon) says what becomes of it. One
-/// that came too late to end a call does.
+/// A signal that ends a call reaches those handlers by [`abandon`](super::abandon) alone, which says what becomes of it. One
+/// that came too late to end a call is raised again.
 ///
 /// In a process that was forked meanwhile none of its parent's calls is under way: the handler before is put back as the
 /// process begins.
