@@ -226,12 +226,17 @@ fn fit_gbdt_by(inputs: &[Series], kwargs: FitKwargs) -> Answer {
             done: AtomicUsize::new(0),
             failed: AtomicUsize::new(usize::MAX),
         };
-        // Groups of more than a thread's share of all rows have all threads, one after the other; the others one each.
-        let is_large = |group: usize| {
-            let rows = all.groups.range(group).len();
-            FitThreads::serve(rows * features) && rows * asked > all.groups.all_rows().len()
-        };
-        let (large, small): (Vec<usize>, Vec<usize>) = (0..count).partition(|group| is_large(*group));
+        // Groups of more than a thread's share of all rows have all threads, one after the other; the others one each. So have those that would
+        // be left when all threads have had as many, where several threads are of use.
+        let serves = |group: usize| FitThreads::serve(all.groups.range(group).len() * features);
+        let is_large = |group: usize| serves(group) && all.groups.range(group).len() * asked > all.groups.all_rows().len();
+        let (mut large, mut small): (Vec<usize>, Vec<usize>) = (0..count).partition(|group| is_large(*group));
+        if fits.at_once() == 1 {
+            let left = small.split_off(small.len() - small.len() % asked);
+            let (shared, alone): (Vec<usize>, Vec<usize>) = left.into_iter().partition(|group| serves(*group));
+            large.extend(shared);
+            small.extend(alone);
+        }
         // What comes behind a group that has failed is not begun; so the error is always that of the first.
         let fit = |groups: &[usize], threads: u32| {
             if all.failed.load(Ordering::Relaxed) < groups[0] { Ok(vec![]) } else { all.fit(&fits, groups, threads) }
