@@ -8,12 +8,20 @@ from __future__ import annotations
 
 import base64
 import json
+import socket
 import sys
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 import polars_taiga as tg
+
+
+def free_port() -> int:
+    """A port of this machine that nobody listens at."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return int(s.getsockname()[1])
 
 
 def fitted(rows: pl.DataFrame, fit: dict[str, Any], us: tg.Collective | None) -> tg.Model:

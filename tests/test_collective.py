@@ -21,16 +21,9 @@ import polars as pl
 import polars_taiga as tg
 import pytest
 
-from tests.collective_worker import fitted
+from tests.collective_worker import fitted, free_port
 
 ROWS = 3_000
-
-
-def free_port() -> int:
-    """A port of this machine that nobody listens at."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
 
 
 def table(rows: int = ROWS) -> pl.DataFrame:

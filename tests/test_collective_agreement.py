@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from typing import Any
 import polars as pl
 import polars_taiga as tg
 import pytest
+
+from tests.collective_worker import free_port
 
 ROWS = 400
 TABLE = pl.DataFrame(
@@ -32,9 +33,7 @@ Fit = Callable[[pl.DataFrame, Any], Any]
 
 def together(fits: list[Fit], cuts: list[int], frame: pl.DataFrame = TABLE, **of_collective: Any) -> list[Any]:
     """What each of some ranks, which are threads of this process, gets of its rows: bytes, None, or an error."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     ends = [0, *cuts, frame.height]
 
     def rank(k: int) -> Any:
@@ -206,9 +205,7 @@ else:
 @pytest.mark.parametrize("rank", [0, 1])
 def test_ctrl_c_in_one_process_is_an_error_in_the_others(learner: str, rank: int) -> None:
     """Proves that no other process takes it for its own, and returns no model without an error."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{s.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     started = [
         subprocess.Popen(
             [sys.executable, "-c", INTERRUPTED, str(k), address, learner], stdout=subprocess.PIPE, text=True

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,8 @@ from polars_taiga.sklearn import (
     GbdtRegressor,
     SparseLogisticRegression,
 )
+
+from tests.collective_worker import free_port
 
 NAMES = [f"x{i}" for i in range(4)]
 
@@ -73,8 +74,7 @@ print(pickle.dumps((est.model_.to_bytes(), getattr(est, "classes_", None), est.p
 )
 def test_several_processes_fit_an_estimator_together(cls: str, params: dict[str, Any], target: str) -> None:
     """Each has the model and the classes of all rows."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
 
     def start(rank: int, *alone: str) -> subprocess.Popen[str]:
         given = [str(rank), address, cls, pickle.dumps(params).hex(), target, *alone]
@@ -156,8 +156,7 @@ print(pickle.dumps(made).hex())
 @pytest.mark.parametrize("few", [0, 1])
 def test_a_process_may_have_a_row_or_none(few: int) -> None:
     """Proves that all have the model of all rows then, in tables of any kind, whatever else is given."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     processes = [
         subprocess.Popen([sys.executable, "-c", FEW, str(rank), address, str(few)], stdout=subprocess.PIPE, text=True)
         for rank in range(3)
@@ -200,8 +199,7 @@ def test_labels_that_are_numbers_need_a_loss_in_a_collective(x: np.ndarray, flag
 
 def in_two_threads(fit: Any) -> list[Any]:
     """What `fit(rank, collective)` gives in each of two ranks, which are threads of this process."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        address = f"127.0.0.1:{server.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     ranks = [tg.Collective(rank=k, world=2, address=address, secret="pine", timeout=20) for k in (0, 1)]
     with ThreadPoolExecutor(2) as pool:
         return list(pool.map(fit, (0, 1), ranks))

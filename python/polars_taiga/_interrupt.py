@@ -26,9 +26,7 @@ def verdict() -> Literal["return", "tell", "error"]:
     frames = sys._current_frames()
     here, main = threading.get_ident(), threading.main_thread().ident
     frame = sys._getframe().f_back if here == main else frames.get(main or 0)
-    if frame is None or package(frame) != "polars":
-        return "tell"
-    if not raises():
+    if frame is None or package(frame) != "polars" or not raises():
         return "tell"
     if any(package(other) == "polars" for ident, other in frames.items() if ident not in (here, main)):
         return "error"

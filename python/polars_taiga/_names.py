@@ -1,11 +1,14 @@
-"""Columns of exactly a name, where Polars would take the name for a pattern of names."""
+"""Columns of exactly a name where Polars would take it for a pattern of names, and names that it can't hand on."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import polars as pl
 import polars.selectors as cs
 
-__all__ = ["by_name", "is_pattern", "unnamed"]
+__all__ = ["by_name", "is_pattern", "names_with_nul", "unnamed"]
 
 
 def is_pattern(name: str) -> bool:
@@ -24,3 +27,16 @@ def unnamed(values: pl.Series) -> pl.Series:
     like "^x$" for a pattern.
     """
     return values.alias("value")
+
+
+def names_with_nul(columns: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    """Those of names, and of the fields that their types have, in which the character NUL stands: Polars panics
+    where it hands such a column on.
+    """
+    for name, dtype in columns:
+        if "\0" in name:
+            yield name
+        while isinstance(dtype, pl.List | pl.Array):
+            dtype = dtype.inner
+        if isinstance(dtype, pl.Struct):
+            yield from names_with_nul((field.name, field.dtype) for field in dtype.fields)

@@ -209,13 +209,12 @@ _LABEL = 120
 def as_expr(column: object, role: str) -> pl.Expr:
     """A name or an expression as an expression."""
     if isinstance(column, str | pl.Expr):
-        expr = pl.col(column) if isinstance(column, str) else column
-        name = name_of(expr)
+        name = column if isinstance(column, str) else name_of(column)
         if name is not None and "\0" in name:
             # Polars panics where it hands such a column on.
             msg = f"column {name!r}: {role} has the character NUL in its name: give it another by .alias()"
             raise ValueError(msg)
-        return expr
+        return pl.col(column) if isinstance(column, str) else column
     msg = f"{role} is a column's name or an expression of the query's frame, not {type(column).__name__}"
     if isinstance(column, pl.DataFrame | pl.LazyFrame):
         msg += ": the frame is that of the query, df.select(…)"

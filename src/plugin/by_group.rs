@@ -209,7 +209,7 @@ fn fit_gbdt_by(inputs: &[Series], kwargs: FitKwargs) -> Answer {
         parts.features.iter().chain(parts.roles()).try_for_each(|column| parts.check_length(column))?;
         let groups = groups_of(&keys)?;
         let parts = grouped(parts, &groups)?;
-        let (rows, count, features) = (parts.target.len(), groups.len(), parts.features.len());
+        let (count, features) = (groups.len(), parts.features.len());
         let asked = params.n_threads.map_or_else(default_threads, |n| n as usize);
         let tables = ManyTables { count, rows: rows / count.max(1), features, threads: asked };
         let watch = Watch::new(FUNCTION, "models", kwargs.progress);

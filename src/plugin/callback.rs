@@ -1,6 +1,6 @@
 //! Functions of Python that are told of each round of a fit.
 
-use crate::interpreter::attached;
+use crate::interpreter::{ENDED, attached};
 use pyo3::prelude::*;
 use taiga_engine::dataset::monitor::Measure;
 use taiga_engine::{Error, Result};
@@ -19,6 +19,6 @@ pub fn call(number: u64, done: u32, measured: &[Measure]) -> Result<bool> {
         Some(Ok((ends, None))) => Ok(ends),
         Some(Ok((_, Some(raised)))) => Err(Error::parameter("callback", raised)),
         Some(Err(error)) => Err(Error::parameter("callback", error.to_string())),
-        None => Err(Error::parameter("callback", "Python has ended")),
+        None => Err(Error::parameter("callback", ENDED)),
     }
 }

@@ -3,6 +3,9 @@
 use pyo3::ffi::{Py_IsInitialized, PyGILState_Ensure, PyGILState_Release, PyGILState_STATE};
 use pyo3::prelude::*;
 
+/// Why nothing comes of a call where there is no interpreter any more.
+pub const ENDED: &str = "Python has ended";
+
 /// This thread has the interpreter until it is dropped.
 struct Held(PyGILState_STATE);
 

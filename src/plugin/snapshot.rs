@@ -2,7 +2,7 @@
 
 use crate::errors;
 use crate::fit::FitKwargs;
-use crate::interpreter::attached;
+use crate::interpreter::{ENDED, attached};
 use polars::prelude::*;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
@@ -104,5 +104,5 @@ fn write_whole(path: &Path, bytes: &[u8]) -> PyResult<()> {
         py.import("polars_taiga._files")?.call_method1("write_whole", (path, PyBytes::new(py, bytes)))?;
         Ok(())
     });
-    written.unwrap_or_else(|| Err(PyRuntimeError::new_err("Python has ended")))
+    written.unwrap_or_else(|| Err(PyRuntimeError::new_err(ENDED)))
 }

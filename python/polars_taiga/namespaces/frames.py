@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -11,6 +11,7 @@ import polars as pl
 from polars_taiga import _plugin
 from polars_taiga._batches import BatchesCall
 from polars_taiga._fit import Training, whole
+from polars_taiga._names import names_with_nul
 from polars_taiga._signature import shows
 from polars_taiga._taiga import __version__
 from polars_taiga.by_group import ByGroupParams, fit_gbdt_by
@@ -60,17 +61,6 @@ def _plain(batches: Batches) -> Batches:
     """A number of rows of NumPy as Python's, anything else as it is."""
     number = whole(batches)
     return batches if number is None else number
-
-
-def _names_with_nul(columns: Iterable[tuple[str, Any]]) -> Iterator[str]:
-    """Those of names, and of the fields that their types have, in which the character NUL stands."""
-    for name, dtype in columns:
-        if "\0" in name:
-            yield name
-        while isinstance(dtype, pl.List | pl.Array):
-            dtype = dtype.inner
-        if isinstance(dtype, pl.Struct):
-            yield from _names_with_nul((field.name, field.dtype) for field in dtype.fields)
 
 
 def _collected(frame: pl.LazyFrame, expr: pl.Expr, engine: Engine) -> pl.Series:
@@ -682,7 +672,7 @@ class TaigaDataFrame(_Fits):
 
     def _check_names(self, columns: Iterable[IntoColumns]) -> None:
         # Polars panics where it hands a column of such a name on.
-        if next(_names_with_nul(self._frame.schema.items()), None) is None:
+        if next(names_with_nul(self._frame.schema.items()), None) is None:
             return
         known: Mapping[str, Any] = {}
         # What else is wrong with them the query tells.
@@ -690,7 +680,7 @@ class TaigaDataFrame(_Fits):
             exprs = _plugin.as_exprs(columns, "a column")
             structs = [pl.struct(expr).alias(str(i)) for i, expr in enumerate(exprs)]
             known = self._frame.clear().lazy().select(structs).collect_schema()
-        for name in _names_with_nul(known.items()):
+        for name in names_with_nul(known.items()):
             msg = f"column {name!r}: it has the character NUL in its name, by which Polars can't hand it on: rename it"
             raise ValueError(msg)
 

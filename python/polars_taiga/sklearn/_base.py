@@ -119,7 +119,7 @@ class Estimator(BaseEstimator):
         """The features of a fit that come in batches: a query, which is not run, its columns as `_read` has them."""
         schema = X.collect_schema()
         _data.check_types(schema)
-        _data.check_names(schema)
+        _data.check_names(schema.items())
         self._columns = schema.names()
         self._check_columns(self._columns, len(self._columns), reset=True)
         self._categories = list(dict.fromkeys(self._categorical()))

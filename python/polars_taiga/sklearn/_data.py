@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_array
 from sklearn.utils.validation import _check_sample_weight, column_or_1d
 
-from polars_taiga._names import by_name
+from polars_taiga._names import by_name, names_with_nul
 
 __all__ = [
     "FLOATS",
@@ -113,7 +113,7 @@ def _from_frame(X: Any, *, finite: bool, who: str, least: int) -> Table:  # noqa
         twice = next(name for i, name in enumerate(columns) if name in columns[:i])
         msg = f"{who}: column {twice!r} stands twice in X"
         raise ValueError(msg)
-    check_names(columns)
+    check_names((name, None) for name in columns)
     frame, categories = as_frame(X, columns)
     for count, needed, what in [(frame.height, least, "sample"), (frame.width, 1, "feature")]:
         if count < needed:
@@ -130,12 +130,11 @@ def _strange(name: str, dtype: Any) -> TypeError:
     return TypeError(f"column {name!r}: its dtype is {dtype}, no type of Polars' own: make it numbers, times or text")
 
 
-def check_names(columns: Iterable[str]) -> None:
-    """Raise for a name with the character NUL: Polars panics where it hands such a column on."""
-    for name in columns:
-        if "\0" in name:
-            msg = f"column {name!r}: its name has the character NUL: give it another"
-            raise ValueError(msg)
+def check_names(columns: Iterable[tuple[str, Any]]) -> None:
+    """Raise for a name, of these and their types, that Polars can't hand on."""
+    for name in names_with_nul(columns):
+        msg = f"column {name!r}: its name has the character NUL: give it another"
+        raise ValueError(msg)
 
 
 def check_types(schema: Mapping[str, pl.DataType | type[pl.DataType]]) -> None:

@@ -4,7 +4,7 @@ use super::{BatchedFit, Begun, locked};
 use crate::columns::{self, Numbers};
 use crate::errors;
 use crate::fit::{COMPUTED, Fields, Parts, is_sparse};
-use crate::interpreter::attached;
+use crate::interpreter::{ENDED, attached};
 use crate::lists::Lists;
 use crate::monitor::Watch;
 use polars::prelude::*;
@@ -20,9 +20,6 @@ use taiga_engine::{Error, column, memory};
 /// About so much Polars reads ahead of the batch that is visited, of files whose groups of rows have some 30 MB; its allocator keeps the most of it
 /// after the pass.
 const READ_AHEAD: u64 = 384 << 20;
-
-/// Why a pass does not go on where Python's interpreter is gone.
-const ENDED: &str = "Python has ended";
 
 /// The passes over a frame that Python makes.
 pub(super) struct Passes<'a> {

@@ -1,7 +1,7 @@
 //! `importance`: a model and columns in, how much each column matters to the model's predictions out.
 
 use super::applied::Inputs;
-use super::measured::{Call, Measured, Roles, bytes_of_scores, metric_of, role, scores, scores_of_tables};
+use super::measured::{Call, Measured, Roles, bytes_of_scores, metric_of, scores, scores_of_tables};
 use super::{BLOCK, Background, check};
 use crate::errors;
 use crate::export::{Answer, Length, export};
@@ -217,8 +217,8 @@ impl Shuffled<'_> {
 /// The names of the columns and their importance, in the model's order.
 fn values_of(inputs: &[Series], kwargs: &ImportanceKwargs) -> PolarsResult<Option<(Vec<String>, Vec<f64>)>> {
     let (first, columns) = inputs.split_at(kwargs.first());
-    let Roles { target, weight, group, of_metric, times } = kwargs.roles(inputs);
-    let times = times.into_iter().map(|(name, column)| Ok((name, role(column)?))).collect::<PolarsResult<_>>()?;
+    let roles = kwargs.roles(inputs);
+    let (times, Roles { target, weight, group, of_metric, .. }) = (roles.times()?, roles);
     let background = first.get(kwargs.behind_roles()).zip(kwargs.background.as_ref());
     let background = background.map(|(list, digest)| Background::new(list, digest)).transpose()?;
     let (device, rounds, background) = (kwargs.device.as_str(), kwargs.rounds, background.as_ref());

@@ -50,6 +50,16 @@ impl<'a, T> Roles<'a, T> {
     }
 }
 
+impl<'a> Roles<'a, Series> {
+    /// Reads the columns of the times of events, with their roles.
+    ///
+    /// # Errors
+    /// For several columns in the place of one.
+    pub fn times(&self) -> PolarsResult<Vec<(&'a str, Series)>> {
+        self.times.iter().map(|(name, column)| Ok((*name, role(column)?))).collect()
+    }
+}
+
 impl Roles<'_, Field> {
     /// Checks what types tell of them; `known`: what Python says the model reads. A column that is all null, and of no type, is left to the
     /// call itself, as one of no rows may be.
@@ -298,7 +308,7 @@ fn only(models: &BinaryChunked) -> PolarsResult<Option<&[u8]>> {
 }
 
 /// The one column of a struct: so a selector stays one input.
-pub fn role(input: &Series) -> PolarsResult<Series> {
+fn role(input: &Series) -> PolarsResult<Series> {
     match input.struct_()?.fields_as_series().as_slice() {
         [one] => Ok(one.clone()),
         several => Err(not_one(several.len())),

@@ -1,6 +1,6 @@
 //! `score`: a model, a target and columns in, how good the model's predictions are out.
 
-use super::measured::{Call, Measured, Roles, bytes_of_scores, metric_of, role, scores_of_tables};
+use super::measured::{Call, Measured, Roles, bytes_of_scores, metric_of, scores_of_tables};
 use super::{LARGE, LONG, check, model_bytes};
 use crate::errors;
 use crate::export::{Answer, Length, export};
@@ -53,7 +53,7 @@ fn value_of(inputs: &[Series], kwargs: &ScoreKwargs) -> PolarsResult<Option<f64>
         weight: roles.weight,
         group: roles.group,
         of_metric: roles.of_metric,
-        times: roles.times.into_iter().map(|(name, column)| Ok((name, role(column)?))).collect::<PolarsResult<_>>()?,
+        times: roles.times()?,
         columns: &inputs[kwargs.first()..],
         device: &kwargs.device,
         rounds: kwargs.rounds,
